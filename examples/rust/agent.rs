@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{BuildError, Context, Engine, Event, Events, Handle, Res, StepError, Workflow};
+use windlass::{BuildError, Context, Engine, Event, Events, Handle, Res, RunEventKind, StepError, Workflow};
 use world::{Model, Tools, World};
 
 /// What starts a run.
@@ -147,10 +147,10 @@ async fn follow(handle: &Handle, mut answer: Option<bool>) -> Result<(), Box<dyn
             biased;
             event = events.next() => {
                 let Some(event) = event.transpose()? else { break };
-                idle = *event.kind == *"workflow.idle";
+                idle = matches!(event.kind, RunEventKind::WorkflowIdle { .. });
                 match event.event::<ApprovalWanted>() {
                     Some(wanted) => asked = Some(wanted?),
-                    None if *event.kind == *"step.running" => asked = None,
+                    None if matches!(event.kind, RunEventKind::StepRunning { .. }) => asked = None,
                     None => {}
                 }
             }

@@ -1,5 +1,6 @@
 //! The project's own chores. `cargo xtask` lists them.
 
+mod compare;
 mod needs;
 mod tidy;
 mod ui;
@@ -8,12 +9,15 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
-cargo xtask test     formatting, lints, tidiness, all tests; what CI runs
-cargo xtask bench    the figures of the engine, as ratios where there is something to compare with
-cargo xtask ui       builds the page; `--check` compares it with what is committed, and tries it in a browser
-cargo xtask needs    what the tests need of this machine, and how to install what is missing
-cargo xtask tidy     what no other tool checks: dependencies of the core, sizes of files, words
-cargo xtask deny     licences and advisories of the dependencies (needs cargo-deny)";
+cargo xtask test      formatting, lints, tidiness, all tests; what CI runs
+cargo xtask nightly   the same, then what takes longer: DuckDB, more cases of property tests, more kills
+cargo xtask bench     the figures of the engine, as ratios where there is something to compare with
+cargo xtask compare   this revision against another: rates, instructions, syncs and writes
+cargo xtask ui        builds the page; `--check` compares it with what is committed, and tries it in a browser
+cargo xtask needs     what the tests need of this machine, and how to install what is missing
+cargo xtask tidy      what no other tool checks: dependencies of the core, sizes of files, words
+cargo xtask features  prints the features that the tests turn on, for other cargo commands
+cargo xtask deny      licences and advisories of the dependencies (needs cargo-deny)";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -21,10 +25,16 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let done = match chore.as_str() {
         "test" => test(),
+        "nightly" => nightly(),
         "bench" => bench(&rest),
+        "compare" => compare::compare(&rest),
         "needs" => needs::there(),
         "tidy" => tidy::tidy(),
         "ui" => ui::ui(&rest),
+        "features" => {
+            println!("{}", features());
+            true
+        }
         "deny" => deny(),
         _ => {
             println!("{HELP}");
@@ -36,6 +46,23 @@ fn main() -> ExitCode {
 
 /// What takes too long to build for every change. Its own tests: `cargo test -p windlass-tools --features duckdb`.
 const LEFT_OUT: [&str; 1] = ["duckdb"];
+
+/// How many times as many cases nightly property tests have, and how many times as many random kills the crash tests.
+const NIGHTLY_FACTOR: &str = "10";
+
+/// Cases of property tests that go by proptest's own number, which is 256 by default.
+const NIGHTLY_CASES: &str = "2560";
+
+/// The long form of the checks: too slow for every change, short enough for every night.
+fn nightly() -> bool {
+    let more = [("WINDLASS_TEST_FACTOR", NIGHTLY_FACTOR), ("PROPTEST_CASES", NIGHTLY_CASES)];
+    let properties = ["windlass-core", "windlass-value", "windlass-expr", "windlass-triggers"];
+    let properties: Vec<&str> = properties.into_iter().flat_map(|name| ["--package", name]).collect();
+    test()
+        && cargo(&["test", "--package", "windlass-tools", "--features", "duckdb"])
+        && cargo_with(&more, &[&["test"], &properties[..]].concat())
+        && cargo_with(&more, &["test", "--package", "windlass-testing", "--test", "kill"])
+}
 
 fn test() -> bool {
     let features = features();
@@ -88,8 +115,13 @@ fn deny_if_there() -> bool {
 }
 
 fn cargo(arguments: &[&str]) -> bool {
-    println!("> cargo {}", arguments.join(" "));
-    let status = Command::new(env!("CARGO")).args(arguments).status();
+    cargo_with(&[], arguments)
+}
+
+fn cargo_with(variables: &[(&str, &str)], arguments: &[&str]) -> bool {
+    let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+    println!("> {set}cargo {}", arguments.join(" "));
+    let status = Command::new(env!("CARGO")).envs(variables.iter().copied()).args(arguments).status();
     let done = status.as_ref().is_ok_and(|status| status.success());
     if !done {
         println!("cargo {} did not succeed", arguments.first().copied().unwrap_or_default());

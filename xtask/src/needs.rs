@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 // The tests look in the same places.
-#[path = "../../crates/windlass-tools/src/test_postgres/programs.rs"]
+#[path = "../../crates/windlass-testing/src/test_postgres/programs.rs"]
 mod postgres;
 
 const PYTHON: &str = "python3 (3.10 or later) is not installed: `apt-get install python3` (or `dnf install python3`)";

@@ -6,6 +6,29 @@ use std::path::{Path, PathBuf};
 /// What the core may depend on: nothing that does I/O, keeps time or draws random numbers.
 const CORE_MAY_USE: [&str; 4] = ["indexmap", "serde", "thiserror", "windlass-value"];
 
+/// The layers of ARCHITECTURE.md: a crate, and what must not be among its dependencies. Those of its tests may be.
+const MUST_NOT_USE: [(&str, &[&str]); 9] = [
+    ("windlass-expr", &["windlass-core", "windlass-runtime", "windlass-agents"]),
+    ("windlass-syntax", &["windlass-core", "windlass-dialect"]),
+    ("windlass-store", &["windlass-core", "rusqlite"]),
+    ("windlass-store-sqlite", &["windlass-core", "windlass-runtime"]),
+    ("windlass-dialect", &["windlass-store", "windlass-runtime", "windlass-tools"]),
+    ("windlass-loom", &["windlass-store", "windlass-runtime", "windlass-tools"]),
+    ("windlass-noetl", &["windlass-store", "windlass-runtime", "windlass-tools"]),
+    ("windlass-zenflow", &["windlass-store", "windlass-runtime", "windlass-tools", "windlass-agents"]),
+    ("windlass-runtime", &["windlass-dialect", "windlass-loom", "windlass-noetl", "windlass-zenflow", "hyper"]),
+];
+
+/// Crates that execute what a plan says without seeing plans.
+const KNOW_NO_PLANS: [&str; 2] = ["crates/windlass-tools/src/", "crates/windlass-agents/src/"];
+
+/// Where event types are declared.
+const EVENTS: &str = "crates/windlass-core/src/event/kind.rs";
+const EVENTS_FOLDER: &str = "crates/windlass-core/src/event/";
+
+/// The expression language knows no core; NoETL gives it these words as names of tokens.
+const EVENT_NAMES_ALLOWED: [&str; 1] = ["crates/windlass-expr/src/jinja/outcome.rs"];
+
 /// A file that a person can read at a sitting; a file of tests is looked things up in.
 const LINES_MAX: usize = 600;
 const TEST_LINES_MAX: usize = 900;
@@ -13,10 +36,16 @@ const TEST_LINES_MAX: usize = 900;
 pub fn tidy() -> bool {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
     let mut problems = core_dependencies(root);
+    problems.extend(layers(root));
+    let events = event_names(root);
+    if events.is_empty() {
+        problems.push(format!("{EVENTS} declares no events"));
+    }
     for file in ["crates", "examples"].into_iter().flat_map(|folder| rust_files(&root.join(folder))) {
         let Ok(text) = fs::read_to_string(&file) else { continue };
         let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
         problems.extend(file_problems(&name, &text));
+        problems.extend(event_literals(&name, &text, &events));
     }
     problems.extend(compatibility(root));
     for problem in &problems {
@@ -25,18 +54,56 @@ pub fn tidy() -> bool {
     problems.is_empty()
 }
 
-fn core_dependencies(root: &Path) -> Vec<String> {
-    let manifest = fs::read_to_string(root.join("crates/windlass-core/Cargo.toml")).unwrap_or_default();
-    let section = manifest.split("[dependencies]").nth(1).unwrap_or_default();
-    let section = section.split("\n[").next().unwrap_or_default();
-    let names = section.lines().filter_map(|line| line.split(['.', '=', ' ']).next()).filter(|name| !name.is_empty());
-    names
-        .filter(|name| !CORE_MAY_USE.contains(name))
-        .map(|name| format!("windlass-core depends on {name}: the reducer knows no such thing"))
+/// The names of all event types, as literals.
+fn event_names(root: &Path) -> Vec<String> {
+    let text = fs::read_to_string(root.join(EVENTS)).unwrap_or_default();
+    let declared = |line: &str| {
+        let (name, variant) = line.strip_prefix("    \"")?.split_once("\" ")?;
+        variant.starts_with(char::is_uppercase).then(|| format!("\"{name}\""))
+    };
+    text.lines().filter_map(declared).collect()
+}
+
+/// Event names stand in their declaration and in tests; all other code uses the enum.
+fn event_literals(name: &str, text: &str, events: &[String]) -> Vec<String> {
+    if name.starts_with(EVENTS_FOLDER) || name.contains("/tests/") || EVENT_NAMES_ALLOWED.contains(&name) {
+        return Vec::new();
+    }
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let lines = code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+    lines
+        .filter_map(|(number, line)| {
+            let event = events.iter().find(|event| line.contains(event.as_str()))?;
+            Some(format!("{name}:{}: {event} is the name of an event type: use `EventKind`", number + 1))
+        })
         .collect()
 }
 
-/// Every row of the page names a test as `path::name`, and every such test is there.
+fn core_dependencies(root: &Path) -> Vec<String> {
+    let used = dependencies(root, "windlass-core");
+    let others = used.into_iter().filter(|name| !CORE_MAY_USE.contains(&name.as_str()));
+    others.map(|name| format!("windlass-core depends on {name}: the reducer knows no such thing")).collect()
+}
+
+fn layers(root: &Path) -> Vec<String> {
+    let broken = MUST_NOT_USE.iter().flat_map(|(package, others)| {
+        let used = dependencies(root, package);
+        let broken = others.iter().filter(move |other| used.iter().any(|name| name == *other));
+        broken.map(move |other| format!("{package} depends on {other}: see the layers in ARCHITECTURE.md"))
+    });
+    broken.collect()
+}
+
+/// The names in a crate's section `[dependencies]`.
+fn dependencies(root: &Path, package: &str) -> Vec<String> {
+    let manifest = fs::read_to_string(root.join("crates").join(package).join("Cargo.toml")).unwrap_or_default();
+    let section = manifest.split("[dependencies]").nth(1).unwrap_or_default();
+    let section = section.split("\n[").next().unwrap_or_default();
+    let lines = section.lines().filter(|line| !line.starts_with('#'));
+    let names = lines.filter_map(|line| line.split(['.', '=', ' ']).next()).filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
+}
+
 fn compatibility(root: &Path) -> Vec<String> {
     let page = "COMPATIBILITY.md";
     let text = fs::read_to_string(root.join(page)).unwrap_or_default();
@@ -84,11 +151,30 @@ fn file_problems(name: &str, text: &str) -> Vec<String> {
         if let Some(word) = forbidden.iter().find(|word| core && line.contains(**word)) {
             problems.push(format!("{name}:{}: {word} in the core", number + 1));
         }
+        if KNOW_NO_PLANS.iter().any(|folder| name.starts_with(folder)) && line.contains("windlass_core::plan") {
+            problems.push(format!("{name}:{}: tools know no plans", number + 1));
+        }
+        if names_a_dialect(name, line) {
+            let place = format!("{name}:{}", number + 1);
+            problems
+                .push(format!("{place}: compares a dialect's name; ask the registry of `windlass-dialect` instead"));
+        }
         if line.contains("#[ignore") && !name.starts_with("xtask") {
             problems.push(format!("{name}:{}: an ignored test", number + 1));
         }
     }
     problems
+}
+
+/// Whether a line compares the dialect of a plan, a row or a definition with a text, in an `if` or a `match`.
+fn names_a_dialect(name: &str, line: &str) -> bool {
+    let compares = |text: &str| {
+        let text = text.trim_start_matches([')', ' ']);
+        ["== \"", "!= \"", "== *\"", "!= *\""].iter().any(|beginning| text.starts_with(beginning))
+    };
+    let mut after = line.match_indices(".dialect").map(|(at, found)| &line[at + found.len()..]);
+    let matches = line.contains("match ") && line.contains(".dialect {");
+    name.contains("/src/") && !name.contains("/conformance/") && (matches || after.any(compares))
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
@@ -102,4 +188,24 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
         }
     }
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_a_dialect;
+
+    #[test]
+    fn names_of_dialects_are_compared_by_the_registry_alone() {
+        for (line, found) in [
+            ("if &*plan.dialect == \"loom\" {", true),
+            ("if row.dialect != \"rust\" {", true),
+            ("found.filter(|found| (*found.dialect) == *\"zenflow\")", true),
+            ("let reads = match &*plan.dialect {", true),
+            ("if before.dialect != plan.dialect {", false),
+            ("map.insert(\"dialect\", plan.dialect.clone());", false),
+        ] {
+            assert_eq!(names_a_dialect("crates/windlass-cli/src/a.rs", line), found, "{line}");
+        }
+        assert!(!names_a_dialect("crates/windlass-cli/tests/a.rs", "row.dialect == \"noetl\""));
+    }
 }

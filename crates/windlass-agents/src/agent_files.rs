@@ -7,10 +7,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
-use windlass_tools::ToolInfo;
+use windlass_tools::{ToolInfo, field, required};
 use windlass_value::{Map, Value};
 
-use crate::agent_tool::{field, required};
 use crate::files::{Folder, Problem, Protected, Wanted};
 use crate::text::{shortened, visible};
 

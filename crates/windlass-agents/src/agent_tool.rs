@@ -6,10 +6,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_core::{ErrorInfo, EventKind, PermissionDecision, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_syntax::nearest;
-use windlass_tools::{Field, ToolInfo};
+use windlass_tools::{ToolInfo, field, required};
 use windlass_value::{Map, Value, to_json};
 
 use crate::files::Folder;
@@ -46,14 +46,6 @@ pub const AGENT_TOOL: ToolInfo = ToolInfo {
     ],
     errors: &[("input", "the task itself is wrong"), ("cancelled", "nobody wants the answer any more")],
 };
-
-pub(crate) const fn field(name: &'static str, kind: &'static str, what: &'static str) -> Field {
-    Field { name, kind, required: false, what }
-}
-
-pub(crate) const fn required(name: &'static str, kind: &'static str, what: &'static str) -> Field {
-    Field { name, kind, required: true, what }
-}
 
 /// Calls the tools of a registry, if a permission lets it.
 #[derive(Clone)]
@@ -162,19 +154,19 @@ impl Inner {
         let leads_to = self.leads_to(wanted, call).await;
         let request = Request { tool, step: &call.path, arguments: &call.input, leads_to: &leads_to };
         let decision = self.permission.ask(&request).await;
-        let publish = |word: &str, reason: Option<&str>| {
-            let facts = [("tool", shortened(&visible(tool), 100)), ("decision", word.to_owned())];
-            let reason = reason.map(|reason| ("reason", shortened(reason, REASON_CHARS_MAX)));
-            call.publish.send("agent.permission", Value::object(facts.into_iter().chain(reason)));
+        let publish = |decision: PermissionDecision, reason: Option<&str>| {
+            let tool = shortened(&visible(tool), 100).into();
+            let reason = reason.map(|reason| shortened(reason, REASON_CHARS_MAX).into());
+            call.publish.event(&EventKind::AgentPermission { tool, decision, reason });
         };
         match decision {
             Decision::Allowed => Ok(()),
             Decision::Granted { always } => {
-                publish(if always { "always" } else { "allowed" }, None);
+                publish(if always { PermissionDecision::Always } else { PermissionDecision::Allowed }, None);
                 Ok(())
             }
             Decision::Refused(sentence) => {
-                publish("refused", Some(&sentence));
+                publish(PermissionDecision::Refused, Some(&sentence));
                 Err(Answer::error(sentence))
             }
         }
@@ -189,7 +181,7 @@ impl Inner {
         if arguments.size_up_to(EVENT_BYTES_MAX) > EVENT_BYTES_MAX {
             arguments = Value::from(shortened(&to_json(&arguments), EVENT_BYTES_MAX / 4));
         }
-        call.publish.send("agent.tool", Value::object([("tool", Value::from(tool)), ("arguments", arguments)]));
+        call.publish.event(&EventKind::AgentTool { tool: tool.into(), arguments });
     }
 
     /// Where the path of a file tool leads: spelled another way it is still the same file.

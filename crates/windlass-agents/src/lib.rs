@@ -1,4 +1,11 @@
-//! What agents need of the world: their tools, who may call them, the files they are shown, the servers that offer more.
+//! Agents: all that makes up a conversation with a model, from its prompt to the effects of its calls.
+//!
+//! - [`language`] puts prompts, requests and transcripts together: pure functions over a run's scope, registered with an
+//!   engine as the expression language `agent`. Compilers of definitions write its sources and know nothing else of this
+//!   crate.
+//! - [`chat`] asks models: the tool `agent_model`, with the protocols, providers and prices behind it.
+//! - The tools that models may call, built in, in Rust or on MCP servers ([`Registry`]), and who may call them
+//!   ([`Permission`]): the tools `agent_tool` and `agent_files`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -6,8 +13,9 @@ mod address;
 mod agent_files;
 mod agent_tool;
 mod builtin;
-mod catalogue;
+pub mod chat;
 mod files;
+pub mod language;
 mod mcp;
 mod permission;
 mod redact;
@@ -20,7 +28,7 @@ mod tool;
 pub use agent_files::{AGENT_FILES, AgentFiles};
 pub use agent_tool::{AGENT_TOOL, AgentToolCaller};
 pub use builtin::{Bash, BashOptions, Glob, Grep, Http, Read, Write};
-pub use catalogue::{Catalogue, ToolSpec};
+pub use chat::{AGENT_MODEL, AgentModelTool, Catalogue, ChatOptions, ToolSpec};
 pub use files::Protected;
 pub use mcp::{McpServer, Reach};
 pub use permission::{Decision, Otherwise, Pattern, Permission, Policy, Prompt, Request, Terminal};

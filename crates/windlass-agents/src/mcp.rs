@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration as StdDuration;
 
 use tokio::sync::Mutex;
+use tracing::warn;
 use windlass_core::ErrorInfo;
 use windlass_runtime::ToolCall;
 use windlass_tools::{HttpOptions, HttpTool, Redaction, Secret};
@@ -86,11 +87,7 @@ impl McpServer {
 /// All servers of a registry.
 pub(crate) struct Servers {
     all: Vec<Arc<Server>>,
-    warn: Option<Warn>,
 }
-
-/// Told once of each server that agents go on without.
-pub(crate) type Warn = Box<dyn Fn(&str) + Send + Sync>;
 
 struct Server {
     settings: McpServer,
@@ -103,7 +100,7 @@ struct Server {
     left_out: RwLock<Vec<String>>,
     /// What it offers may be something else by now.
     stale: Arc<AtomicBool>,
-    /// Somebody was told that it is not there.
+    /// The log says that it is not there.
     warned: AtomicBool,
 }
 
@@ -123,7 +120,7 @@ pub(crate) struct Offered {
 }
 
 impl Servers {
-    pub(crate) fn new(servers: Vec<McpServer>, http: Option<HttpTool>, warn: Option<Warn>) -> Servers {
+    pub(crate) fn new(servers: Vec<McpServer>, http: Option<HttpTool>) -> Servers {
         let http = http.unwrap_or_else(|| HttpTool::new(HttpOptions::default()));
         let server = |settings: McpServer| {
             let redaction = settings.redaction();
@@ -140,7 +137,7 @@ impl Servers {
                 warned: AtomicBool::new(false),
             })
         };
-        Servers { all: servers.into_iter().map(server).collect(), warn }
+        Servers { all: servers.into_iter().map(server).collect() }
     }
 
     /// What all of them offer. All are asked at once: a slow one keeps nobody from starting.
@@ -163,8 +160,9 @@ impl Servers {
     }
 
     fn left_out(&self, server: &Server, problem: &str) {
-        if let Some(warn) = self.warn.as_ref().filter(|_| !server.warned.swap(true, Ordering::SeqCst)) {
-            warn(&format!("{problem}; agents go on without it, as it is optional"));
+        if !server.warned.swap(true, Ordering::SeqCst) {
+            let name = server.settings.name.as_str();
+            warn!(event = "server left out", server = name, "{problem}; agents go on without it, as it is optional");
         }
     }
 
@@ -174,6 +172,10 @@ impl Servers {
         let tools = server.list().await?;
         let at = tools.iter().position(|listed| listed.spec.name == name);
         Ok(at.map(|at| Offered { server: server.clone(), tools, at }))
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.all.iter().map(|server| server.settings.name.clone()).collect()
     }
 
     pub(crate) fn known_names(&self) -> impl Iterator<Item = String> {

@@ -12,7 +12,7 @@ use windlass_value::Value;
 
 use crate::builtin::{Bash, BashOptions, Glob, Grep, Http, Read, Write};
 use crate::files::Protected;
-use crate::mcp::{McpServer, Servers, Warn};
+use crate::mcp::{McpServer, Servers};
 use crate::schema::Schema;
 use crate::tool::{AgentCall, AgentTool, Answer, AnswerFuture};
 use crate::{Catalogue, ToolSpec};
@@ -73,6 +73,11 @@ impl Registry {
         self.tools.values().map(|entry| entry.spec.clone()).collect()
     }
 
+    /// The names of the MCP servers: their tools are called `server__tool`.
+    pub fn server_names(&self) -> Vec<String> {
+        self.servers.names()
+    }
+
     /// Ends the programs of MCP servers and says goodbye to the others.
     pub async fn close(&self) {
         self.servers.close().await;
@@ -99,7 +104,6 @@ pub struct RegistryBuilder {
     tools: Vec<(ToolSpec, Runs, bool)>,
     servers: Vec<McpServer>,
     mcp_http: Option<HttpTool>,
-    warn: Option<Warn>,
     protected: Protected,
     secrets: Vec<Secret>,
 }
@@ -202,13 +206,6 @@ impl RegistryBuilder {
         self
     }
 
-    /// Told, once for each, of optional servers that cannot be reached.
-    #[must_use]
-    pub fn warn(mut self, warn: impl Fn(&str) + Send + Sync + 'static) -> RegistryBuilder {
-        self.warn = Some(Box::new(warn));
-        self
-    }
-
     pub fn build(self) -> Result<Registry, ErrorInfo> {
         let mut tools = BTreeMap::new();
         let mut problems = Vec::new();
@@ -239,7 +236,7 @@ impl RegistryBuilder {
         }
         let secrets = self.servers.iter().flat_map(McpServer::secrets).chain(&self.secrets);
         let secrets = Redaction::of_secrets(secrets);
-        let servers = Servers::new(self.servers, self.mcp_http, self.warn);
+        let servers = Servers::new(self.servers, self.mcp_http);
         Ok(Registry { tools, servers, protected: Arc::new(self.protected), secrets })
     }
 }

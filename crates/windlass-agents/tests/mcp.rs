@@ -6,8 +6,9 @@ mod common;
 #[path = "common/server.rs"]
 mod server;
 
-use common::{Scene, object};
+use common::{Scene, log, object};
 use server::{HttpServer, Manner};
+use tracing_subscriber::layer::SubscriberExt;
 use windlass_agents::{Catalogue, McpServer, Otherwise, Policy, Reach, Registry};
 use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
@@ -281,22 +282,15 @@ fn names_of_servers() {
 
 #[tokio::test]
 async fn a_server_that_is_left_out_is_told_of_once() {
-    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let (hears, reach) = (
-        told.clone(),
-        Reach::Program {
-            command: "no-such-program-at-all".to_owned(),
-            args: Vec::new(),
-            env: Vec::new(),
-            folder: None,
-        },
-    );
+    let log = log::Log::default();
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+    let command = "no-such-program-at-all".to_owned();
+    let reach = Reach::Program { command, args: Vec::new(), env: Vec::new(), folder: None };
     let server = McpServer { optional: true, ..McpServer::new("small", reach) };
-    let registry = Registry::builder().mcp(server).warn(move |what| hears.lock().unwrap().push(what.to_owned()));
-    let registry = registry.build().unwrap();
+    let registry = Registry::builder().mcp(server).build().unwrap();
     for _ in 0..2 {
         assert!(registry.specs().await.unwrap().is_empty());
     }
-    let told = told.lock().unwrap();
+    let told = log.warnings();
     assert!(told.len() == 1 && told[0].contains("`small`") && told[0].contains("without it"), "{told:?}");
 }

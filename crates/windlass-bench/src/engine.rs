@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use windlass_expr::wdl;
 use windlass_runtime::{Engine, EngineOptions};
-use windlass_store::{Durability, SqliteOptions, SqliteStore, Store};
+use windlass_store::Store;
+use windlass_store_sqlite::{Durability, SqliteOptions, SqliteStore};
 use windlass_tools::{HttpOptions, Outbound, standard_tools};
 
 use crate::definitions;

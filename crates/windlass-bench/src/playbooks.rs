@@ -7,9 +7,9 @@ use windlass_core::Status;
 use windlass_core::plan::Plan;
 use windlass_expr::jinja::Jinja;
 use windlass_runtime::{EngineOptions, StartOptions};
-use windlass_store::Durability;
+use windlass_store_sqlite::Durability;
 use windlass_syntax::{Colour, Source};
-use windlass_tools::test_service::TestService;
+use windlass_testing::test_service::TestService;
 use windlass_tools::{Credentials, HttpOptions, NamedCredentials, Outbound, playbook_tools};
 use windlass_value::Value;
 
@@ -77,6 +77,12 @@ pub fn noop_iterations() -> Vec<String> {
         format!("{how}: {rate:.0} iterations/s = {:.2} x the target (two tasks each)", rate / 50_000.0)
     };
     told.map(line).to_vec()
+}
+
+/// Iterations per second of a sequential loop over so many items.
+pub fn noop_rate(items: u64) -> f64 {
+    let text = looped(&format!("{{{{ range({items}) }}}}"), "{mode: sequential}", NOOPS);
+    items as f64 / timed(&text, &Value::Null).as_secs_f64()
 }
 
 pub fn python_iterations() -> Vec<String> {

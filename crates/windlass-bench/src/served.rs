@@ -131,6 +131,17 @@ pub fn starts() -> Vec<String> {
     })
 }
 
+/// Starts per second of a server of its own, over so much time.
+pub fn start_rate(time: Duration) -> Result<f64, String> {
+    let folder = Folder::new("start-rate");
+    crate::engine::runtime().block_on(async {
+        let server = Server::start(&folder.path().join("store"))?;
+        server.register("tiny", TINY).await?;
+        hammer(&server, Duration::from_millis(500)).await?;
+        hammer(&server, time).await
+    })
+}
+
 async fn hammer(server: &Server, time: Duration) -> Result<f64, String> {
     hammer_at(server.address, server.start_of("tiny", ""), time).await
 }
@@ -220,7 +231,7 @@ async fn open_loop(server: &Arc<Server>, rate: f64, count: u64) -> Result<Vec<f6
 /// A thousand runs in the middle of something; the server is killed, and another one started.
 pub fn recovery() -> Vec<String> {
     const RUNS: usize = 1_000;
-    let service = windlass_tools::test_service::TestService::start().expect("the service starts");
+    let service = windlass_testing::test_service::TestService::start().expect("the service starts");
     let base = service.url("");
     measured("recovery", async |server, _| {
         for (name, source) in ACTIVE {

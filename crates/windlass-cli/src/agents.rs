@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
 
+use windlass_agents::chat::{HeaderText, ModelService, Price, Prices};
 use windlass_agents::{
-    AgentFiles, AgentToolCaller, BashOptions, Otherwise, Pattern, Policy, Protected, Registry, Terminal, ToolSpec,
+    AGENT_MODEL, AgentFiles, AgentModelTool, AgentToolCaller, BashOptions, ChatOptions, Otherwise, Pattern, Policy,
+    Protected, Registry, Terminal, ToolSpec,
 };
 use windlass_core::ErrorInfo;
 use windlass_runtime::{Tool, ToolCall, ToolFuture, Tools};
 use windlass_syntax::{did_you_mean, list_of, nearest};
-use windlass_tools::chat::{AgentModelTool, ChatOptions, HeaderText, ModelService, Price, Prices};
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
 use windlass_zenflow::{ModelProblem, Models};
 
 use crate::args::Permissions;
 use crate::config::Settings;
 use crate::failure::Failure;
-use crate::out;
 use crate::tools::variable;
 
 /// The tools that are always there, beside those of servers.
@@ -129,7 +129,7 @@ pub fn add_to(tools: Tools, settings: &Settings, http: HttpTool, manners: &Manne
     let urls = options.configured_urls();
     let chat = AgentModelTool::new(options, http.trusting(urls.iter().map(String::as_str)), registry.clone());
     Ok(tools
-        .with("agent_model", chat)
+        .with(AGENT_MODEL.name, chat)
         .with("agent_tool", Closed(Arc::new(AgentToolCaller::new(registry, Arc::new(policy(manners)?)))))
         .with("agent_files", AgentFiles))
 }
@@ -153,8 +153,7 @@ fn registry(settings: &Settings, http: &HttpTool, outbound: &Outbound) -> Result
         .file_tools()
         .bash(bash)
         .http(HttpTool::new(models))
-        .mcp_http(http.trusting(urls))
-        .warn(|what| out::note(&format!("warning: {what}")));
+        .mcp_http(http.trusting(urls));
     for mcp in &settings.mcp {
         registry = registry.mcp(mcp.server(variable)?);
     }

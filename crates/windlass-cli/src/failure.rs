@@ -137,6 +137,7 @@ fn store_hint(kind: StoreErrorKind) -> &'static str {
         StoreErrorKind::Io => "look at the disk and the permissions, or choose another place with --store",
         StoreErrorKind::Damaged => "copy the directory, then `windlass doctor`",
         StoreErrorKind::Busy => "another process writes for very long; try again",
+        StoreErrorKind::NeedsNewer => "use the newer version of windlass; this one has changed nothing",
         StoreErrorKind::Version => "use the version that made this store, or choose another place with --store",
         StoreErrorKind::Stopped => "start again; what was acknowledged is still there",
     }

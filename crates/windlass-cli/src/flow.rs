@@ -3,16 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use windlass_syntax::Source;
+use windlass_dialect::{Disk, FileProblem, Files};
 use windlass_value::Value;
-use windlass_zenflow::{ContextFiles, CoordinatorMode, Disk, FileProblem, Files, Options};
+use windlass_zenflow::{CoordinatorMode, Options};
 
 use crate::agents;
 use crate::args::{self, Coordinator, Permissions};
 use crate::config::Settings;
-use crate::definition;
 use crate::failure::Failure;
-use crate::standard::folder_of;
 
 /// A model that follows a script.
 const SCRIPTED: &str = "scripted:";
@@ -39,7 +37,7 @@ pub struct Flow {
 pub struct Sources(Arc<Mutex<Vec<PathBuf>>>);
 
 impl Sources {
-    fn add(&self, path: &Path) {
+    pub fn add(&self, path: &Path) {
         if let Ok(path) = path.canonicalize() {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push(path);
         }
@@ -51,7 +49,7 @@ impl Sources {
 }
 
 /// The file system, and what was read of it.
-struct Watched(Sources);
+pub struct Watched(pub Sources);
 
 impl Files for Watched {
     fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
@@ -130,26 +128,27 @@ pub fn with_context(input: Value, args: &args::Run) -> Value {
     Value::map(map)
 }
 
-pub fn options(source: &Source, settings: &Settings) -> Options {
+/// Of a file that this program compiles.
+pub fn options(settings: &Settings) -> Options {
     let flow = &settings.flow;
-    let path = (!definition::is_from_stdin(source)).then(|| folder_of(Path::new(&*source.name)));
-    if path.is_some() {
-        flow.sources.add(Path::new(&*source.name));
-    }
     Options {
-        limits: settings.limits.clone(),
-        folder: path.and_then(|folder| folder.canonicalize().ok()),
-        tools: agents::BUILT_IN.map(str::to_owned).to_vec(),
-        mcp: settings.mcp.iter().map(|server| server.name.clone()).collect(),
-        model: flow.model.clone(),
-        default_model: agents::default_model(settings),
-        prices: agents::prices(settings),
         coordinator: flow.coordinator,
         max_concurrency: flow.max_concurrency,
         work_folder: flow.workdir.clone(),
-        files: Arc::new(Watched(flow.sources.clone())),
-        context_files: ContextFiles::Beside,
         models: Arc::new(agents::KnownModels::of(settings)),
         strict_files: flow.runs,
+        ..agents_of(settings)
+    }
+}
+
+/// Of every workflow, wherever it comes from.
+pub fn agents_of(settings: &Settings) -> Options {
+    Options {
+        tools: agents::BUILT_IN.map(str::to_owned).to_vec(),
+        mcp: settings.mcp.iter().map(|server| server.name.clone()).collect(),
+        model: settings.flow.model.clone(),
+        default_model: agents::default_model(settings),
+        prices: agents::prices(settings),
+        ..Options::default()
     }
 }

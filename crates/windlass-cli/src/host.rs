@@ -8,7 +8,8 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use windlass_core::Event;
 use windlass_runtime::{Engine, EngineOptions, FinalReport, RunHandle, RuntimeError};
-use windlass_store::{CommitHook, CommitMoment, CommitPoint, Durability, SqliteOptions, Store};
+use windlass_store::{CommitHook, CommitMoment, CommitPoint, Store};
+use windlass_store_sqlite::{Durability, SqliteOptions};
 
 use crate::args::{BenchDurability, Testing};
 use crate::config::Settings;
@@ -41,7 +42,7 @@ pub fn runtime_of(builder: &mut tokio::runtime::Builder) -> Result<Runtime, Fail
 pub fn engine(store: &Arc<dyn Store>, settings: &Settings, testing: &Testing) -> Result<Engine, Failure> {
     let options = EngineOptions {
         tools: crate::tools::tools(settings)?,
-        languages: crate::image::languages(),
+        languages: crate::dialects::languages(),
         limits: settings.limits.clone(),
         release_after: NEVER,
         gate: Some(Arc::new(crate::secrets::seals(settings).lenient())),

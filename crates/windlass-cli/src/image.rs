@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::Plan;
 use windlass_core::{Limits, Program};
-use windlass_expr::{agent, cel, jinja, steps, wdl};
 use windlass_runtime::show::Seen;
 use windlass_runtime::{RuntimeError, codec};
 use windlass_store::{RunRow, Store};
@@ -13,19 +11,10 @@ use windlass_value::Language;
 use crate::failure::Failure;
 use crate::stores;
 
-pub fn languages() -> Vec<Arc<dyn Language>> {
-    let mut languages = wdl::languages();
-    languages.push(Arc::new(jinja::Jinja));
-    languages.push(Arc::new(steps::Steps));
-    languages.push(Arc::new(cel::Cel));
-    languages.push(Arc::new(agent::Agent));
-    languages
-}
-
 pub fn program(store: &dyn Store, row: &RunRow, limits: &Limits) -> Result<Program, RuntimeError> {
     let plan = store.plan(&row.plan)?.ok_or_else(|| RuntimeError::MissingBlob(row.plan.to_string()))?;
-    let plan: Plan = codec::decode(&plan.body, "a plan")?;
-    let languages = languages();
+    let plan = codec::decode_plan(&plan.body)?;
+    let languages = crate::dialects::languages();
     let languages: Vec<&dyn Language> = languages.iter().map(AsRef::as_ref).collect();
     Ok(Program::load(plan, &languages, limits.clone())?)
 }

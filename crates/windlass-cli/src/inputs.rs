@@ -3,12 +3,13 @@
 use std::io::Read;
 use std::path::Path;
 
-use windlass_core::plan::{ExpressionSource, Parameter, Plan};
-use windlass_syntax::nearest;
-use windlass_value::{Map, Value, parse_json, to_json};
+use windlass_core::plan::{Parameter, Plan};
+use windlass_dialect::InputWarning;
+use windlass_value::{Map, Value, parse_json};
 
 use crate::args;
 use crate::definition::is_stdin;
+use crate::dialects::registry;
 use crate::failure::Failure;
 
 /// Standard input holds one thing only. To be asked before anything reads it.
@@ -40,88 +41,10 @@ pub fn gather(args: &args::Run, parameters: &[Parameter]) -> Result<Value, Failu
     Ok(whole.unwrap_or_else(|| Value::map(Map::new())))
 }
 
-/// What is given and never read is most likely a slip. Only a definition that declares parameters says what it reads,
-/// and one that reads all of its input may read anything.
+/// Warns of inputs that the definition does not read.
 pub fn unread(plan: &Plan, input: &Value) -> Vec<String> {
-    let told = slips(plan, input).into_iter();
-    told.map(|(message, hint)| format!("warning: {message}\n  hint: {hint}")).collect()
-}
-
-/// The same, each with a hint.
-pub fn slips(plan: &Plan, input: &Value) -> Vec<(String, String)> {
-    let declares = |key: &str| plan.parameters.iter().any(|parameter| *parameter.name == *key);
-    // Almost every start: nothing has to be looked at.
-    if input.is_null() || matches!(input, Value::Map(given) if given.iter().all(|(key, _)| declares(key))) {
-        return Vec::new();
-    }
-    let reads_anything = match &*plan.dialect {
-        // Nobody sees what is not declared.
-        "zenflow" => false,
-        "noetl" => plan.parameters.is_empty() || written(plan).any(|text| reads_whole(&text)),
-        _ => !declares_parameters(plan) || written(plan).any(|text| text.to_lowercase().contains("trigger")),
-    };
-    if reads_anything {
-        return Vec::new();
-    }
-    let Value::Map(given) = input else {
-        let message = format!("the definition does not read an input of the kind {}", input.kind());
-        return vec![(message, "give an object with its parameters".to_owned())];
-    };
-    // A template may name what nobody has declared.
-    let named = |key: &str| match &*plan.dialect {
-        "noetl" => written(plan).any(|text| names(&text, key)),
-        // What `--context` gives.
-        "zenflow" => key == "context",
-        _ => false,
-    };
-    let declared = || plan.parameters.iter().map(|parameter| &*parameter.name);
-    let unknown = given.iter().filter(|(key, _)| declared().all(|name| *name != ***key) && !named(key));
-    let told = unknown.map(|(key, _)| {
-        let hint = nearest(key, declared()).map_or_else(
-            || match plan.parameters.is_empty() {
-                true => "it has no inputs: declare them under `x-windlass: {inputs: {name: default}}`".to_owned(),
-                false => format!("its parameters: {}", declared().collect::<Vec<_>>().join(", ")),
-            },
-            |near| format!("did you mean `{near}`?"),
-        );
-        (format!("the definition does not read the input `{key}`"), hint)
-    });
-    told.collect()
-}
-
-/// The expressions that the definition itself has; others are made by its front.
-fn written(plan: &Plan) -> impl Iterator<Item = String> {
-    let own = |expression: &&ExpressionSource| expression.span.end > expression.span.start;
-    plan.expressions.iter().filter(own).map(|expression| to_json(&expression.source))
-}
-
-/// The words of an expression, each with what follows it.
-fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let part = |letter: char| letter.is_alphanumeric() || letter == '_';
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        rest = rest.trim_start_matches(|letter| !part(letter));
-        let end = rest.find(|letter| !part(letter)).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
-        rest = after;
-        (!word.is_empty()).then_some((word, after))
-    })
-}
-
-fn names(text: &str, name: &str) -> bool {
-    words(text).any(|(word, _)| word == name)
-}
-
-/// `workload` and `payload` hold all that is given; followed by a name, only that is read.
-fn reads_whole(text: &str) -> bool {
-    words(text).any(|(word, after)| matches!(word, "workload" | "payload") && !after.starts_with('.'))
-}
-
-/// A single action, or actions alone, take whatever they read from the input, variables too.
-fn declares_parameters(plan: &Plan) -> bool {
-    let whole = parse_json(plan.source.trim_start_matches('\u{feff}')).unwrap_or_default();
-    let declared = |of: &Value| matches!(of.get("parameters"), Some(Value::Map(map)) if !map.is_empty());
-    declared(&whole) || whole.get("definition").is_some_and(declared)
+    let warnings = registry().of(plan).check_input(plan, input).into_iter();
+    warnings.map(|InputWarning { message, hint }| format!("warning: {message}\n  hint: {hint}")).collect()
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
@@ -211,6 +134,7 @@ fn merge(whole: &mut Option<Value>, part: Value) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use windlass_core::plan::VariableKind;
+    use windlass_value::to_json;
 
     #[test]
     fn single_values_are_json_or_text() {

@@ -131,8 +131,8 @@ mod tests {
         let text = format!("{head}    tool: {{kind: {kind}, {field}: x}}\n");
         let settings = crate::config::Settings::default();
         let source = Source::new("t.yaml", text);
-        let compiled = crate::definition::compile(&source, None, &settings, BTreeMap::new(), BTreeMap::new());
-        match compiled {
+        let context = crate::dialects::context_of_file(&source, &settings, BTreeMap::new(), BTreeMap::new());
+        match crate::dialects::registry().compile(&source, None, &context) {
             Ok(compiled) => compiled.warnings.iter().map(|problem| problem.code).collect(),
             Err(problems) => problems.own.iter().map(|problem| problem.code).collect(),
         }

@@ -1,9 +1,9 @@
 //! The program: a client of the engine that reads the terminal, the environment and files, which no other crate does.
 //!
 //! - `args` what can be typed · `commands` one file a command · `failure` errors at the edge · `config` limits from file
-//!   and environment · `stores` opening a store, finding a run · `trust` whose rules it has · `definition`, `project`, `inputs`, `flow`, `tools`, `agents` what a run is made of · `served` the same in a server · `service`, `dev` a server in this process · `host`,
+//!   and environment · `stores` opening a store, finding a run · `trust` whose rules it has · `dialects`, `definition`, `project`, `inputs`, `flow`, `tools`, `agents` what a run is made of · `served` the same in a server · `service`, `dev` a server in this process · `host`,
 //!   `children` and `follow` watching a run, here or in another process · `image` a run read from the store · `progress`, `report`,
-//!   `kinds`, `out`, `text` what people see.
+//!   `kinds`, `out`, `text` what people see · `log` the log of all crates, on standard error.
 
 mod agents;
 mod args;
@@ -12,6 +12,7 @@ mod commands;
 mod config;
 mod definition;
 mod dev;
+mod dialects;
 mod failure;
 mod flow;
 mod follow;
@@ -19,6 +20,7 @@ mod host;
 mod image;
 mod inputs;
 mod kinds;
+mod log;
 mod out;
 mod progress;
 mod project;

@@ -11,9 +11,9 @@ use windlass_runtime::Engine;
 use windlass_syntax::{Diagnostic, Diagnostics, Report, Severity, Source, Span, nearest};
 use windlass_value::BlobHash;
 
-use crate::args::Dialect;
 use crate::config::{Settings, Target};
 use crate::definition;
+use crate::dialects::{context_of_file, registry};
 use crate::failure::{Exit, Failure};
 use crate::out::{self, Paint};
 use crate::standard::{Surroundings, folder_of, is_standard};
@@ -43,7 +43,7 @@ struct Definition {
 
 impl Project {
     /// Reads nothing but files beside the definition, and those that the settings name.
-    pub fn read(source: Source, dialect: Option<Dialect>, settings: &Settings) -> Project {
+    pub fn read(source: Source, dialect: Option<&str>, settings: &Settings) -> Project {
         let mut project = Project { definitions: Vec::new(), found: Vec::new() };
         let mut reader = Reader { project: &mut project, settings, done: BTreeMap::new(), open: Vec::new() };
         let path = (!definition::is_from_stdin(&source)).then(|| PathBuf::from(&*source.name));
@@ -90,7 +90,7 @@ impl Project {
         let finished = |definition: Definition, added: &[BlobHash]| {
             let Definition { mut plan, calls } = definition;
             // Whoever trusts the file lets it hold secrets: those that are written down stay.
-            seals.seal_defaults(&mut plan);
+            crate::secrets::seal_defaults(&seals, &mut plan);
             plan.pins = calls.into_iter().map(|(name, at)| (name, added[at])).collect();
             plan
         };
@@ -112,16 +112,16 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// The place of the compiled definition, if nothing is wrong with it.
-    fn definition(&mut self, source: Source, path: Option<PathBuf>, dialect: Option<Dialect>) -> Option<usize> {
+    fn definition(&mut self, source: Source, path: Option<PathBuf>, dialect: Option<&str>) -> Option<usize> {
         let around = path.as_deref().map(|path| Surroundings::of(path, &self.settings.limits)).unwrap_or_default();
         self.project.found.extend(around.found);
         let mut app = around.settings;
         app.extend(self.settings.app.clone());
-        let compiled = definition::compile(&source, dialect, self.settings, app, around.parameters);
-        let (plan, mut found, calls, others) = match compiled {
+        let context = context_of_file(&source, self.settings, app, around.parameters);
+        let (plan, mut found, calls, others) = match registry().compile(&source, dialect, &context) {
             Ok(compiled) => (Some(compiled.plan), compiled.warnings, compiled.calls, compiled.others),
             Err(problems) => {
-                let calls = definition::calls_of(&source, dialect, self.settings);
+                let calls = registry().calls(&source, dialect, &context);
                 (None, problems.own, calls, problems.others)
             }
         };

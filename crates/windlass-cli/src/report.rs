@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, LoopSummary, Reason, Status};
+use windlass_dialect::{Detail, ReportEntry, ReportSection};
 use windlass_runtime::show::{LoopFacts, error_of_run, loop_facts, span_of, turns_most};
 use windlass_runtime::{FinalReport, RuntimeError, StepReport, resolve};
 use windlass_store::StoreRead;
 use windlass_value::{Map, Value, to_json_pretty};
 
 use crate::args::Global;
+use crate::dialects::registry;
 use crate::failure::{Exit, Failure};
 use crate::out::{self, Paint};
 use crate::stores;
@@ -95,7 +97,8 @@ impl<'a> Ended<'a> {
         parts.extend(self.failed_turns(global));
         let troubles: Vec<String> = self.troubles.iter().map(|trouble| format!("warning: {trouble}")).collect();
         parts.extend((!troubles.is_empty()).then(|| troubles.join("\n")));
-        parts.extend(if &*self.plan.dialect == "zenflow" { self.answers() } else { self.outputs() });
+        let sections = registry().of(self.plan).report(self.plan, &self.report.output);
+        parts.extend(sections.iter().map(section));
         parts.extend(self.report.error.as_ref().map(|error| self.error(error, global)));
         parts.join("\n\n")
     }
@@ -116,53 +119,6 @@ impl<'a> Ended<'a> {
             })
             .collect();
         (!told.is_empty()).then(|| told.join("\n"))
-    }
-
-    /// What agents have said: the last step that completed as a whole, those before it at a glance.
-    fn answers(&self) -> Option<String> {
-        let word = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-        let steps = self.report.output.get("steps").and_then(Value::as_map)?;
-        let completed = steps.iter().filter(|(_, step)| word(step, "status").as_deref() == Some("completed"));
-        let completed: Vec<(&Arc<str>, &Value)> = completed.collect();
-        let mut parts = Vec::new();
-        if let Some(((name, last), before)) = completed.split_last() {
-            let said = |step: &Value| step.get("content").filter(|content| content.as_str() != Some("")).cloned();
-            let result = |step: &Value| step.get("result").filter(|result| !result.is_null()).cloned();
-            let mut lines = vec!["answers".to_owned()];
-            lines.extend(before.iter().filter_map(|(name, step)| {
-                let said = said(step).or_else(|| result(step))?;
-                Some(format!("  {name}: {}", text::short(&said, GLANCE)))
-            }));
-            let whole = [said(last), result(last)].into_iter().flatten();
-            lines.extend(whole.map(|said| format!("  {name}: {}", answer(&said))));
-            parts.extend((lines.len() > 1).then(|| lines.join("\n")));
-        }
-        let outcome = word(&self.report.output, "status").filter(|status| status == "partial");
-        parts.extend(
-            outcome.map(|_| {
-                format!("partial: {} of {} completed", completed.len(), text::count(steps.len() as u64, "step"))
-            }),
-        );
-        parts.extend(
-            word(&self.report.output, "summary").map(|summary| format!("summary: {}", answer(&summary.into()))),
-        );
-        (!parts.is_empty()).then(|| parts.join("\n\n"))
-    }
-
-    fn outputs(&self) -> Option<String> {
-        // What was asked for is shown whole; what every step happens to give is only a glance.
-        let asked_for = self.plan.outputs.is_some();
-        let line = |(name, value): (&Arc<str>, &Value)| match asked_for {
-            true => format!("  {name}: {}", indented(value)),
-            false => format!("  {name}: {}", text::short(value, GLANCE)),
-        };
-        match &self.report.output {
-            Value::Null => None,
-            Value::Map(map) if map.is_empty() => None,
-            Value::Map(map) => Some(format!("outputs\n{}", map.iter().map(line).collect::<Vec<_>>().join("\n"))),
-            other if asked_for => Some(format!("output: {}", indented(other))),
-            other => Some(format!("output: {}", text::short(other, GLANCE))),
-        }
     }
 
     fn error(&self, error: &ErrorInfo, global: &Global) -> String {
@@ -193,6 +149,20 @@ const WHY: usize = 240;
 
 /// Letters of an output that nobody asked for.
 const GLANCE: usize = 100;
+
+fn section(section: &ReportSection) -> String {
+    let indent = if section.heading.is_some() { "  " } else { "" };
+    let line = |entry: &ReportEntry| {
+        let value = match entry.detail {
+            Detail::Glance => text::short(&entry.value, GLANCE),
+            Detail::Whole => indented(&entry.value),
+            Detail::Prose => answer(&entry.value),
+        };
+        format!("{indent}{}: {value}", entry.name)
+    };
+    let heading = section.heading.map(str::to_owned);
+    heading.into_iter().chain(section.entries.iter().map(line)).collect::<Vec<_>>().join("\n")
+}
 
 /// With its lines, which an answer mostly has.
 fn answer(value: &Value) -> String {

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use windlass_tools::chat::PROVIDERS;
-use windlass_tools::{Credential, Credentials, Edge, Seals, Secret};
+use windlass_agents::chat::PROVIDERS;
+use windlass_core::plan::Plan;
+use windlass_runtime::secure_inputs;
+use windlass_tools::{Credential, Credentials, Edge, Sealed, Seals, Secret};
 
 use crate::agents;
 use crate::config::{Settings, Target};
@@ -27,12 +29,31 @@ pub fn edge(settings: &Settings) -> Result<Edge, Failure> {
     }
     let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));
     // It opens references and makes none: a worker has no store of its own to keep a key in.
-    Ok(Edge::new(with_key(settings, read_key), credentials, &known(settings)?))
+    let edge = Edge::new(with_key(settings, read_key), credentials, &known(settings)?);
+    crate::log::redact(edge.known());
+    Ok(edge)
 }
 
 /// References to secrets. The key is made when the first is.
 pub fn seals(settings: &Settings) -> Seals {
     with_key(settings, key_of)
+}
+
+/// Replaces the defaults of a plan's secure parameters by references. Those that hold the secret itself stay as they are, and
+/// are returned with what is wrong with them.
+pub fn seal_defaults(seals: &Seals, plan: &mut Plan) -> Vec<(Arc<str>, Sealed)> {
+    let mut literal = Vec::new();
+    for input in secure_inputs(plan) {
+        match seals.sealed_default(&input) {
+            None => {}
+            Some(Sealed::Good(sealed)) => {
+                let parameter = plan.parameters.iter_mut().find(|parameter| parameter.name == input.name);
+                parameter.into_iter().for_each(|parameter| parameter.default = Some(sealed.clone()));
+            }
+            Some(other) => literal.push((input.name, other)),
+        }
+    }
+    literal
 }
 
 fn with_key(settings: &Settings, of_store: fn(&Path) -> std::io::Result<[u8; 32]>) -> Seals {

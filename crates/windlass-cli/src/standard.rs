@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use windlass_core::Limits;
-use windlass_syntax::{Diagnostic, Diagnostics, Key, Node, Object, ParseLimits, Source, parse_json, to_value};
+use windlass_dialect::parse_limits;
+use windlass_syntax::{Diagnostic, Diagnostics, Key, Node, Object, Source, parse_json, to_value};
 use windlass_value::Value;
 
 use crate::definition;
@@ -62,8 +63,7 @@ impl Surroundings {
                 return;
             }
         };
-        let parse_limits = ParseLimits { bytes: limits.definition_bytes_max, depth: limits.definition_depth_max };
-        if let Some(tree) = parse_json(&source, parse_limits, &mut found)
+        if let Some(tree) = parse_json(&source, parse_limits(limits), &mut found)
             && let Some(object) = Object::read(&tree, "this file", &mut found)
         {
             object.rest().for_each(|(key, node)| take(self, key, node, &mut found));

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_store::{RunFilter, RunRow, RunStatus, SqliteOptions, SqliteStore, Store, StoreScan};
+use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreScan};
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_syntax::nearest;
 
 use crate::args::Global;
+use crate::dialects::registry;
 use crate::failure::Failure;
 use crate::trust;
 
@@ -108,13 +110,13 @@ pub fn command(global: &Global, words: &str) -> String {
 /// The address of the server that takes up a run that nobody has, if one is there.
 pub fn server_for(global: &Global, row: &RunRow) -> Option<String> {
     // The steps of a program are in that program alone.
-    if row.dialect == "rust" { None } else { crate::service::server_of(&directory(global)) }
+    registry().named(&row.dialect).has_sources().then(|| crate::service::server_of(&directory(global))).flatten()
 }
 
 /// How somebody goes on with a run that nobody has. One of a server goes on in a server; where one is, `resume` asks it.
 pub fn way_on(global: &Global, store: &dyn Store, row: &RunRow) -> Result<String, Failure> {
     let resume = command(global, &format!("resume {}", row.run));
-    if row.dialect == "rust" {
+    if !registry().named(&row.dialect).has_sources() {
         return Ok("start the program that has its steps".to_owned());
     }
     if server_for(global, row).is_some() || !trust::is_served(store, row)? {

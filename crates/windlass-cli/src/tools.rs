@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_agents::{AGENT_FILES, AGENT_TOOL};
+use windlass_agents::{AGENT_FILES, AGENT_MODEL, AGENT_TOOL};
 use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan};
 use windlass_runtime::Tools;
 use windlass_tools::{
@@ -22,14 +22,14 @@ pub fn names() -> Vec<&'static str> {
 /// What each of them takes and gives, by name.
 pub fn infos() -> Vec<&'static ToolInfo> {
     let mut infos = tool_infos();
-    infos.extend([&AGENT_FILES, &AGENT_TOOL]);
+    infos.extend([&AGENT_FILES, &AGENT_MODEL, &AGENT_TOOL]);
     infos.sort_by_key(|info| info.name);
     infos
 }
 
 /// Those that workflows of agents are made of; nobody calls them by name.
 pub fn is_internal(info: &ToolInfo) -> bool {
-    [AGENT_FILES.name, AGENT_TOOL.name, "agent_model"].contains(&info.name)
+    [AGENT_FILES.name, AGENT_TOOL.name, AGENT_MODEL.name].contains(&info.name)
 }
 
 /// Where models are if nobody says otherwise.

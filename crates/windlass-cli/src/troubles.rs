@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::plan::Plan;
+use windlass_core::{EventKind, PermissionDecision};
 use windlass_runtime::show::{Piece, StoredEvents};
 use windlass_runtime::{FinalReport, RuntimeError};
 use windlass_store::StoreRead;
-use windlass_value::Value;
 
+use crate::dialects::registry;
 use crate::progress::agents;
 use crate::text;
 
@@ -31,7 +32,7 @@ pub fn of(
     plan: &Plan,
     report: &FinalReport,
 ) -> Result<Vec<String>, RuntimeError> {
-    if &*plan.dialect != "zenflow" {
+    if !registry().of(plan).has_agents() {
         return Ok(Vec::new());
     }
     let mut found = told(store, run)?;
@@ -62,14 +63,13 @@ fn told(store: &dyn StoreRead, run: &Arc<str>) -> Result<Found, RuntimeError> {
         }
         for piece in pieces {
             let Piece::Event(event) = piece else { continue };
-            let number = |name: &str| event.data.get(name).and_then(Value::as_int).unwrap_or(0).max(0) as u64;
-            match &*event.kind {
-                "coordinator.failed" => found.coordinator.push(agents::error(&event)),
-                "agent.permission" if event.data.get("decision").and_then(Value::as_str) == Some("refused") => {
-                    *found.refused.entry(agents::refusal(&event)).or_default() += 1;
+            match &event.kind {
+                EventKind::CoordinatorFailed { error } => found.coordinator.push(agents::message_of(error)),
+                EventKind::AgentPermission { tool, decision: PermissionDecision::Refused, reason } => {
+                    *found.refused.entry(agents::refusal(tool, reason.as_deref())).or_default() += 1;
                 }
-                "loop.done" if number("unjudged") > 0 => {
-                    found.unjudged.insert(event.path.clone(), (number("unjudged"), number("turns")));
+                EventKind::LoopDone { iterations, unjudged, .. } if *unjudged > 0 => {
+                    found.unjudged.insert(event.path.clone(), (*unjudged, *iterations));
                 }
                 _ => {}
             }

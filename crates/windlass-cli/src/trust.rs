@@ -1,7 +1,7 @@
 //! Whose rules a run has. What is registered with a server was handed in by somebody who has a token, not by whoever sits at
 //! this terminal: it gets the server's rules, and those of the terminal only if that is said.
 
-use windlass_runtime::{RunOptions, codec};
+use windlass_runtime::RunOptions;
 use windlass_server::catalog::PLAN;
 use windlass_store::{RunRow, RunStatus, Store};
 
@@ -16,7 +16,7 @@ pub fn is_served(store: &dyn Store, row: &RunRow) -> Result<bool, Failure> {
         if store.record(PLAN, &row.plan.to_string())?.is_some() {
             return Ok(true);
         }
-        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let how = RunOptions::of(&row)?;
         let before = row.parent.or(how.from.map(|from| from.run));
         row = match before.map(|run| store.run(&run)).transpose()?.flatten() {
             Some(before) => before,

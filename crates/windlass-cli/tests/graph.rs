@@ -10,7 +10,8 @@ use windlass_core::plan::{
     Action, Effect, ExpressionSource, Net, NetEnd, Node, NodeKind, Pipeline, Place as NetPlace, Plan,
 };
 use windlass_runtime::{Engine, EngineOptions, StartOptions, Tools};
-use windlass_store::{SqliteOptions, SqliteStore, Store};
+use windlass_store::Store;
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
 
 #[test]

@@ -17,7 +17,8 @@ use windlass_runtime::{Engine, EngineOptions, FinalReport, Request, RunHandle, S
 use windlass_server::auth::Keys;
 use windlass_server::workers::{Dispatcher, WorkerState, routed};
 use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, Running, ServerOptions, serve};
-use windlass_store::{SqliteOptions, SqliteStore, Store};
+use windlass_store::Store;
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_syntax::{Report, Source};
 use windlass_value::Value;
 

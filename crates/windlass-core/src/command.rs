@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Timestamp, Value};
 
-use crate::{Answer, ErrorInfo, Reason, Reply, Status, TickKind};
+use crate::{Answer, ErrorInfo, Event, Reason, Reply, Status, TickKind};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
@@ -93,7 +93,7 @@ pub struct EffectKey {
     pub call: u32,
 }
 
-/// What was not there in older journals stays out of the digest of a tick.
+/// Leaves numbers that are almost always zero out of the encoding.
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
@@ -110,17 +110,6 @@ pub struct RunResult {
     /// What its jobs have used, if its root counts that.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub usage: Value,
-}
-
-/// An observation, numbered from 1 per run without a gap.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    pub seq: u64,
-    pub at: Timestamp,
-    pub kind: Arc<str>,
-    pub path: Arc<str>,
-    /// Further fields, an object or null.
-    pub data: Value,
 }
 
 /// One turn of a loop, for its history.

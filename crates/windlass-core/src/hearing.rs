@@ -21,19 +21,16 @@ pub enum Hearing {
     Dropped,
 }
 
-/// More than this many unanswered signals of one name are refused.
-pub(crate) const SIGNALS_KEPT: usize = 1_000;
-
-/// The same where steps wait for events: whoever was told that one is accepted relies on it.
-pub(crate) const EVENTS_KEPT: usize = 100_000;
-
 /// What would become of an event if the run took it now. What the run does by itself meanwhile may change that.
 pub fn hearing(program: &Program, state: &State, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) -> Hearing {
     let kept = |count: usize, most: usize| if count < most { Hearing::Kept } else { Hearing::Dropped };
     match &state.phase {
         Phase::Ended(_) => return Hearing::Dropped,
         _ if &**name == START_EVENT => return Hearing::Dropped,
-        Phase::Created => return kept(state.held.as_ref().map_or(0, |held| held.later.len()), SIGNALS_KEPT),
+        Phase::Created => {
+            let held = state.held.as_ref().map_or(0, |held| held.later.len());
+            return kept(held, program.limits.max_kept_signals);
+        }
         Phase::Running => {}
     }
     if &**name == MAIL_EVENT && to.is_none() && program.addresses().in_use() {
@@ -56,7 +53,11 @@ pub fn hearing(program: &Program, state: &State, name: &Arc<str>, payload: &Valu
 /// How many events of one name are kept for later.
 pub(crate) fn most_kept(program: &Program, state: &State) -> usize {
     let mut nets = state.nets.iter().filter_map(|id| net_of(program, state, *id));
-    if nets.any(|(net, _)| net.tells_slots) { EVENTS_KEPT } else { SIGNALS_KEPT }
+    match nets.any(|(net, _)| net.tells_slots) {
+        // A sender of such an event was told that it is accepted, and relies on it.
+        true => program.limits.max_kept_step_events,
+        false => program.limits.max_kept_signals,
+    }
 }
 
 /// The oldest wait whose requirements the event meets.
@@ -69,9 +70,7 @@ pub(crate) fn asking(program: &Program, state: &State, name: &str, address: &str
     let mut waiting = state.waits.get(name).into_iter().flatten().copied();
     waiting.find(|id| match state.frames.get(*id).map(|frame| &frame.body) {
         Some(Body::Wait(WaitFrame::Signal { form: Some(form), .. })) => *form.address == *address,
-        Some(Body::Wait(WaitFrame::Signal { form: None, .. })) => {
-            program.plan.reaches_waits() && path_of(program, state, *id) == address
-        }
+        Some(Body::Wait(WaitFrame::Signal { form: None, .. })) => path_of(program, state, *id) == address,
         _ => false,
     })
 }

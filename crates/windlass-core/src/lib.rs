@@ -5,6 +5,7 @@
 
 mod addresses;
 mod command;
+mod event;
 mod hearing;
 mod limits;
 mod outcome;
@@ -14,12 +15,15 @@ mod reduce;
 pub mod state;
 mod status;
 mod tick;
-mod told;
 mod values;
 mod view;
 pub mod words;
 
-pub use command::{Command, EffectKey, Event, Job, Resumed, RunResult, TriedBefore, TurnRecord};
+pub use command::{Command, EffectKey, Job, Resumed, RunResult, TriedBefore, TurnRecord};
+pub use event::{
+    Event, EventDoc, EventError, EventKind, FieldDoc, FieldShape, IdleReason, LoopEventLimits, LoopStats, ObjectShape,
+    PatchScope, PermissionDecision, TaskResult, TaskStatus,
+};
 pub use hearing::{Hearing, hearing};
 pub use limits::Limits;
 pub use outcome::{
@@ -28,12 +32,11 @@ pub use outcome::{
 };
 pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{
-    Admitted, Delivery, Failure, Failures, Impossible, Moment, Output, Reduced, Refused, Resume, Unmet, Watch, admit,
-    reduce, veiled,
+    Admitted, Delivery, Failure, Failures, Fault, Impossible, Moment, Output, Reduced, Refused, Resume, Unmet, Watch,
+    admit, reduce, veiled,
 };
 pub use state::State;
 pub use status::{Status, StatusSet};
 pub use tick::{MAIL_EVENT, Origin, START_EVENT, Tick, TickKind};
-pub use told::EVENT_TYPES;
 pub use values::Values;
 pub use view::{FrameView, LoopView, frame_tree, usage_so_far};

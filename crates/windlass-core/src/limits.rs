@@ -45,6 +45,12 @@ limits! {
     loop_in_flight_max: u64 = 1_000,
     /// The most turns at once a `Foreach` in Azure's form may ask for.
     loop_in_flight_max_azure: u64 = 50,
+    /// The most iterations at once of a zenflow `forEach`, and how many there are if it does not say.
+    max_loop_concurrency_zenflow: u64 = 100,
+    /// Steps at once of a zenflow workflow that does not say.
+    default_step_concurrency_zenflow: u64 = 5,
+    /// Tool calls of one agent reply that run at once.
+    max_agent_tool_concurrency: u64 = 10,
     /// Results that a condition loop keeps for its output; older ones are counted as dropped.
     loop_results_kept: u64 = 1_000,
     /// Results of a loop over items are stored in chunks of this many.
@@ -55,6 +61,14 @@ limits! {
     history_first_turns: u64 = 100,
     /// History: this many newest turns are always kept. Failed turns are kept besides.
     history_newest_turns: u64 = 10_000,
+    /// History: bytes of an item that is kept with an iteration that went well.
+    max_history_item_bytes: usize = 128,
+    /// History: bytes of an item that is kept with an iteration that failed.
+    max_history_failed_item_bytes: usize = 4_096,
+    /// Signals of one name that are kept until something waits for them; more are dropped.
+    max_kept_signals: usize = 1_000,
+    /// The same in a run of Rust steps, whose senders are told that an event is accepted.
+    max_kept_step_events: usize = 100_000,
     /// Task runs in one pipeline, jumps included.
     pipeline_task_runs_max: u64 = 100_000,
     /// Child runs inside each other.
@@ -83,6 +97,16 @@ limits! {
     definition_actions_max: usize = 500,
     /// Triggers of a definition.
     definition_triggers_max: usize = 10,
+    /// Steps in one list of a zenflow workflow.
+    max_steps_zenflow: usize = 100,
+    /// Zenflow workflows that include each other, in depth.
+    max_include_depth: usize = 5,
+    /// Steps of a zenflow workflow with all that it includes.
+    max_included_steps: usize = 10_000,
+    /// Runs of one trigger at once that a definition may ask for.
+    max_trigger_runs: i64 = 50,
+    /// Runs of one trigger that wait, which a definition may ask for.
+    max_trigger_waiting_runs: i64 = 200,
     /// Bytes of a value that travels inside events and journal; larger ones become references.
     inline_bytes_max: usize = 65_536,
     /// Bytes of a reply that a tool accepts.

@@ -106,9 +106,7 @@ pub struct LoopSummary {
     pub failed: u64,
     pub reason: Reason,
     /// What it has used of its budget.
-    #[serde(default)]
     pub usage: Vec<Used>,
-    #[serde(default)]
     pub records: TurnRecords,
     /// Turns whose judge gave no verdict.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -199,7 +197,6 @@ impl Was {
 pub struct Await {
     pub awaited: Awaited,
     /// Events it has published so far: it need not publish them again.
-    #[serde(default)]
     pub told: u64,
 }
 
@@ -316,7 +313,19 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub fn as_str(self) -> &'static str {
+    pub const ALL: [Reason; 9] = [
+        Reason::Condition,
+        Reason::Items,
+        Reason::Judge,
+        Reason::Count,
+        Reason::Timeout,
+        Reason::Budget,
+        Reason::Stalled,
+        Reason::Failed,
+        Reason::Cancelled,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
         match self {
             Reason::Condition => "condition",
             Reason::Items => "items",

@@ -17,7 +17,7 @@ impl Status {
     pub const ALL: [Status; 5] =
         [Status::Succeeded, Status::Failed, Status::Skipped, Status::Cancelled, Status::TimedOut];
 
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Status::Succeeded => "succeeded",
             Status::Failed => "failed",

@@ -86,8 +86,7 @@ pub enum TickKind {
     PublishEvent {
         job: u64,
         /// The lease's epoch; with another one it is late.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        dispatch: Option<u32>,
+        dispatch: u32,
         kind: Arc<str>,
         data: Value,
     },
@@ -105,8 +104,7 @@ pub enum TickKind {
     Progress {
         job: u64,
         /// The lease's epoch; with another one it is late.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        dispatch: Option<u32>,
+        dispatch: u32,
         data: Value,
     },
     /// The process that ran this is gone; another has taken over.
@@ -115,7 +113,7 @@ pub enum TickKind {
     Proceed,
 }
 
-/// What was not there in older journals is not written unless it says something.
+/// Leaves fields at their default out of the journal: most ticks have none of them.
 fn is_false(flag: &bool) -> bool {
     !flag
 }

@@ -7,7 +7,7 @@ use windlass_value::{Timestamp, Value};
 
 use crate::plan::{Check, NodeKind, TurnPath};
 use crate::reduce::usage;
-use crate::state::{Body, Form, Frame, FrameId, JUDGE, State, WaitFrame};
+use crate::state::{Body, Form, Frame, FrameId, State, WaitFrame};
 use crate::{Program, Reason};
 
 /// A live node, without the machinery around it.
@@ -70,7 +70,7 @@ fn views(
     let node = program.node(frame.node);
     let children = inner.get(&id).into_iter().flatten().flat_map(|(slot, child)| {
         let turn = match &node.kind {
-            NodeKind::Loop(looping) => (Some(*slot & !JUDGE), looping.turn_path),
+            NodeKind::Loop(looping) => (Some(*slot), looping.turn_path),
             _ => (turn.filter(|_| node.hidden), turn_path),
         };
         views(program, state, *child, turn, inner)

@@ -250,24 +250,6 @@ fn large_facts_travel_by_reference_and_can_be_read() {
     assert!(matches!(told.get("outcome").unwrap().get("py"), Some(Value::Stored(_))));
 }
 
-/// A run whose plan was made before tells as it did then: its journal must replay.
-#[test]
-fn an_older_plan_is_told_of_as_before() {
-    let mut b = Builder::new();
-    b.plan.semantics = 1;
-    b.node(None, "pipe", |b, _| {
-        let first = task("a", Action::Evaluate(b.expr("1")));
-        NodeKind::Pipeline(Pipeline { tasks: vec![first, task("b", b.action("2"))] })
-    });
-    let program = b.load();
-    let mut sim = begun(&program);
-    let facts = json(r#"{"http": {"status": 200}}"#);
-    sim.reply("pipe.b", TaskOutcome { facts, meta: json(r#"{"x": 1}"#), ..TaskOutcome::success(2u32) });
-    assert_eq!(sim.paths("task.started"), ["pipe.b"]);
-    let told = sim.events_of("task.processed")[1].data.get("outcome").unwrap().clone();
-    assert_eq!(told, json(r#"{"status": "success", "result": 2, "meta": {"attempt": 1, "duration": 0}}"#));
-}
-
 #[test]
 fn a_hidden_task_has_no_events() {
     let program = pipeline(|b| {
@@ -387,14 +369,6 @@ fn changes_begin_with_nothing_or_with_the_runs_input() {
     assert_eq!(written(r#"{"n": 10}"#, &add, Level::Run, false), Ok(Value::Int(11)));
     assert_eq!(written(r#"{"n": 10}"#, &add, Level::Run, true), Ok(Value::Int(1)));
     assert_eq!(written(r#"{"n": 10}"#, &add, Level::Step, false), Ok(Value::Int(1)), "an input is the run's");
-}
-
-#[test]
-fn in_an_older_plan_nothing_is_no_number() {
-    let mut b = Builder::new();
-    b.plan.semantics = 1;
-    b.write(None, "add", "x", WriteOp::Add, "1");
-    assert_eq!(code(&ran(&b.load())), "VariableKind");
 }
 
 #[test]

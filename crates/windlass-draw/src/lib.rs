@@ -66,7 +66,7 @@ pub fn plan(plan: &Plan) -> Drawing {
 /// hand them over one by one.
 ///
 /// ```
-/// use windlass_core::Event;
+/// use windlass_core::{Event, EventKind};
 /// use windlass_core::plan::{ExpressionSource, Node, NodeKind, Plan};
 /// use windlass_value::{Mode, Timestamp, parse_json};
 ///
@@ -78,9 +78,8 @@ pub fn plan(plan: &Plan) -> Drawing {
 /// let event = |seq: u64, kind: &str, data: &str| Event {
 ///     seq,
 ///     at: Timestamp(seq as i64 * 1_000_000),
-///     kind: kind.into(),
 ///     path: "greet".into(),
-///     data: parse_json(data).unwrap(),
+///     kind: EventKind::with_defaults(kind, parse_json(data).unwrap().as_map().unwrap().clone()),
 /// };
 /// let events = [event(1, "step.started", "{}"), event(2, "step.done", r#"{"status": "succeeded"}"#)];
 /// let text = windlass_draw::run(&plan, &events).to_mermaid();

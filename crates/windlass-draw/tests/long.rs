@@ -6,8 +6,8 @@ mod support;
 
 use serde_json::json;
 use support::{event_of, folder, plan_of, steps};
-use windlass_core::Event;
 use windlass_core::plan::Plan;
+use windlass_core::{Event, EventKind};
 use windlass_draw::{NODES_MAX, RunDrawing, State};
 use windlass_value::{Timestamp, Value};
 
@@ -34,7 +34,8 @@ fn rounds(drawing: &mut RunDrawing, count: u64) {
         let ended = Value::object([("status", Value::from("succeeded")), ("firing", Value::from(firing))]);
         for (at, kind, data) in [(1, "step.started", started), (2, "step.done", ended)] {
             let (seq, at) = (firing * 2 + at, Timestamp((firing * 2_000 + at * 1_000) as i64));
-            drawing.event(&Event { seq, at, kind: kind.into(), path: step.into(), data });
+            let kind = EventKind::with_defaults(kind, data.as_map().unwrap().clone());
+            drawing.event(&Event { seq, at, path: step.into(), kind });
         }
     }
 }

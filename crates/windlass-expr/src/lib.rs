@@ -1,8 +1,6 @@
 //! The expression languages.
 
 #[cfg(feature = "dialects")]
-pub mod agent;
-#[cfg(feature = "dialects")]
 pub mod cel;
 #[cfg(feature = "dialects")]
 pub mod jinja;

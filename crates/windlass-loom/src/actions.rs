@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::Status;
 use windlass_core::plan::{Action, NodeId, NodeKind, Retry, Timeout, Veil};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Key, Node, Object, Span, did_you_mean, expect_text, list_of, nearest};
 
 use crate::codes;

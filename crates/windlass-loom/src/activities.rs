@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::Status;
 use windlass_core::plan::{Action, Branch, Case, Effect, ExprId, Name, NodeId, NodeKind, Pipeline, Test};
+use windlass_dialect::Findings;
 use windlass_syntax::{Key, Kind, Node, Span, did_you_mean, expect_text, list_of, to_value};
 use windlass_value::{Mode, Value};
 

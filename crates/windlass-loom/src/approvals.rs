@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{Amount, ExprId, NodeKind, Wait};
+use windlass_dialect::Findings;
 use windlass_syntax::{Kind, Node, Object, expect_text};
 use windlass_value::Duration;
 

@@ -2,6 +2,7 @@
 
 use windlass_core::Status;
 use windlass_core::plan::{Action, Branch, Case, Directive, ExprId, NodeKind, Pipeline, Rule, Task, Test};
+use windlass_dialect::Findings;
 use windlass_syntax::{Kind, Node, Object, did_you_mean, expect_text};
 use windlass_value::Value;
 

@@ -2,6 +2,7 @@
 //! written.
 
 use windlass_core::plan::{Amount, Budget, ExprId, Stall};
+use windlass_dialect::Findings;
 use windlass_syntax::{Kind, Node, Object, did_you_mean, list_of};
 use windlass_value::{Mode, Value};
 

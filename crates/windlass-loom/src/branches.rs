@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{Branch, Case, NodeId, NodeKind, Test};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Key, Node, Object, Span, to_value};
 use windlass_value::{Mode, Value};
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{Call, ExprId, NodeKind};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, expect_text};
 use windlass_value::Mode;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{Collect, NodeId, NodeKind, Parameter, VariableKind, WriteOp};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, did_you_mean, list_of};
 use windlass_value::Value;
 

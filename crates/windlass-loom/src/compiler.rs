@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass_core::plan::{
-    Ending, ExprId, ExpressionSource, Graph, Node as PlanNode, NodeId, NodeKind, OnFailure, Plan, SourceSpan,
-    VariableKind, WriteOp,
+    Ending, ExprId, Graph, Node as PlanNode, NodeId, NodeKind, OnFailure, Plan, VariableKind, WriteOp,
 };
 use windlass_core::{Limits, Status};
+use windlass_dialect::{Findings, add_expression, source_span};
 use windlass_syntax::{Diagnostic, Diagnostics, Node, Source, Span, locate, to_value};
 use windlass_value::{CompileError, Mode, Value};
 
@@ -89,6 +89,12 @@ pub(crate) struct LoopCondition {
     pub body: ScopeId,
 }
 
+impl Findings for Compiler<'_> {
+    fn diagnostics(&mut self) -> &mut Diagnostics {
+        &mut self.diagnostics
+    }
+}
+
 impl<'a> Compiler<'a> {
     pub fn new(source: &'a Source, options: &'a Options, diagnostics: Diagnostics) -> Compiler<'a> {
         Compiler {
@@ -118,18 +124,6 @@ impl<'a> Compiler<'a> {
 
     pub fn limits(&self) -> &'a Limits {
         &self.options.limits
-    }
-
-    pub fn push(&mut self, diagnostic: Diagnostic) {
-        self.diagnostics.push(diagnostic);
-    }
-
-    pub fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
-        self.push(Diagnostic::warning(code, span, message).hint(hint));
-    }
-
-    pub fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
-        self.push(Diagnostic::error(code, span, message).hint(hint));
     }
 
     /// Takes a name in a scope; another action that has it already is a problem.
@@ -177,12 +171,7 @@ impl<'a> Compiler<'a> {
 
     /// An expression that is not looked at again.
     pub fn add_expression(&mut self, tongue: Tongue, source: Value, mode: Mode, span: Span) -> ExprId {
-        self.plan.add_expression(ExpressionSource {
-            language: tongue.name().into(),
-            source,
-            mode,
-            span: source_span(span),
-        })
+        add_expression(&mut self.plan, tongue.name(), source, mode, span)
     }
 
     /// The problems and references of something that does not become part of the plan.
@@ -234,8 +223,4 @@ pub(crate) fn graph_of(children: Vec<windlass_core::plan::Child>) -> Graph {
         pick: Default::default(),
         spreads: false,
     }
-}
-
-pub(crate) fn source_span(span: Span) -> SourceSpan {
-    SourceSpan { start: span.start as u32, end: span.end as u32 }
 }

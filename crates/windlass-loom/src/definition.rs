@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{ExprId, Node as PlanNode, NodeId, NodeKind};
+use windlass_dialect::{Findings, source_span};
 use windlass_syntax::{Node, Object, Span, expect_text, to_value};
 use windlass_value::{Map, Value};
 
 use crate::codes;
-use crate::compiler::{Compiler, graph_of, source_span};
+use crate::compiler::{Compiler, graph_of};
 use crate::graph::Order;
 use crate::scopes::{Place, RUN};
 use crate::types;

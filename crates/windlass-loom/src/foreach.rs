@@ -1,8 +1,7 @@
 //! The loop over items.
 
-use windlass_core::plan::{
-    Amount, Check, Collect, Exhausted, Loop, LoopLimits, NodeKind, Source as LoopSource, TurnFailure,
-};
+use windlass_core::plan::{Amount, Loop, LoopLimits, NodeKind, TurnFailure};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Kind, Node};
 
 use crate::actions::Current;
@@ -34,33 +33,14 @@ impl Compiler<'_> {
         });
         let limits = self.limits();
         let Bounds { break_when, budget, stall } = self.bounds(current, inner);
+        let looping = Loop::each(items?, body?, limits);
         Some(NodeKind::Loop(Box::new(Loop {
-            kind: "foreach".into(),
-            source: LoopSource::Each(items?),
-            check: Check::Never,
-            judge: None,
-            limits: LoopLimits {
-                turns: None,
-                time: None,
-                cuts_turn: false,
-                turns_max: limits.loop_items_max,
-                time_max: limits.loop_time_max,
-                budget,
-            },
-            on_exhausted: Exhausted::Fail,
-            delay: None,
+            limits: LoopLimits { budget, ..looping.limits },
             in_flight,
             on_turn_failure: TurnFailure::FailAtEnd,
-            body: body?,
-            collect: Collect::List,
             break_when,
             stall,
-            records: None,
-            entry: None,
-            item: None,
-            turn_path: Default::default(),
-            machinery: Default::default(),
-            judge_fails: false,
+            ..looping
         })))
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::{After, Child, Graph, NodeId};
 use windlass_core::{Status, StatusSet};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
 use windlass_value::Mode;
 

@@ -1,6 +1,7 @@
 //! The `http` action.
 
 use windlass_core::plan::{Action, Effect, NodeKind};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Kind, Node, Span, did_you_mean, expect_text, list_of};
 
 use crate::actions::Current;

@@ -7,7 +7,7 @@
 //!   action · `graph` runAfter · one file per family of actions: `loops`, `foreach`, `branches`, `blocks`, `data`, `http`,
 //!   `activities`, `calls`, `replies`, `variables`, `timing`, `retry` · `connectors` what is not
 //!   supported · `bounds` what any loop may have besides · `checks`,
-//!   `order`, `records`, `unread`, `warnings` what can only be said at the end.
+//!   `order`, `records`, `unread`, `warnings` what can only be said at the end · `dialect` how the program knows Loom.
 
 mod actions;
 mod activities;
@@ -22,6 +22,7 @@ mod compiler;
 mod connectors;
 mod data;
 mod definition;
+mod dialect;
 mod expr;
 mod fields;
 mod foreach;
@@ -45,10 +46,11 @@ mod warnings;
 
 use std::collections::BTreeMap;
 
+pub use dialect::Loom;
 use windlass_core::Limits;
-use windlass_core::plan::Plan;
-pub use windlass_syntax::Registered;
-use windlass_syntax::{Diagnostics, Node, ParseLimits, Source, Span, parse_json};
+pub use windlass_dialect::{Compiled, Registered};
+use windlass_dialect::{finished, parse_limits};
+use windlass_syntax::{Diagnostics, Node, Source, parse_json};
 use windlass_value::Value;
 
 /// What a definition is compiled against.
@@ -85,23 +87,10 @@ pub enum Target {
     Workflow(String),
 }
 
-/// A definition that can run.
-#[derive(Clone, Debug)]
-pub struct Compiled {
-    pub plan: Plan,
-    /// Nothing that stops it from running.
-    pub warnings: Diagnostics,
-    /// Definitions that this one calls by a literal name, and where it does: to be found, compiled and pinned. What was
-    /// registered is not among them.
-    pub calls: Vec<(String, Span)>,
-}
-
 /// Reads JSON and compiles it. The error holds every problem of the file, warnings included, in the file's order.
 pub fn compile(source: &Source, options: &Options) -> Result<Compiled, Diagnostics> {
     let mut diagnostics = Diagnostics::new();
-    let limits = &options.limits;
-    let parse_limits = ParseLimits { bytes: limits.definition_bytes_max, depth: limits.definition_depth_max };
-    match parse_json(source, parse_limits, &mut diagnostics) {
+    match parse_json(source, parse_limits(&options.limits), &mut diagnostics) {
         Some(tree) => compile_tree(source, &tree, diagnostics, options),
         None => Err(diagnostics.sorted()),
     }
@@ -119,11 +108,7 @@ pub fn compile_tree(
     compiler.check_references();
     compiler.warn();
     let compiler::Compiler { plan, diagnostics, calls, .. } = compiler;
-    let diagnostics = diagnostics.sorted();
-    match diagnostics.has_errors() {
-        true => Err(diagnostics),
-        false => Ok(Compiled { plan, warnings: diagnostics, calls }),
-    }
+    finished(plan, diagnostics, calls)
 }
 
 /// Whether a tree looks like a definition of this dialect, right or wrong.

@@ -1,8 +1,7 @@
 //! Loops with a condition: `until`, `while`, `doUntil`, and Azure's `Until`, which is recognised by its `expression`.
 
-use windlass_core::plan::{
-    Amount, Check, Collect, Exhausted, ExprId, Loop, LoopLimits, NodeKind, Source as LoopSource, TurnFailure,
-};
+use windlass_core::plan::{Amount, Check, Exhausted, ExprId, Loop, LoopLimits, NodeKind, TurnFailure};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, to_value};
 use windlass_value::{Duration, Mode, Value};
 
@@ -54,29 +53,20 @@ impl Compiler<'_> {
         let delay = current.fields.take("delay", &mut self.diagnostics);
         let delay = delay.and_then(|node| self.delay(node, inner));
         let exhausted = self.on_exhausted(current, form);
+        let check = check(kind, form, condition?);
         Some(NodeKind::Loop(Box::new(Loop {
             kind: current.fields.label.into(),
-            source: LoopSource::Repeat,
-            check: check(kind, form, condition?),
-            judge: None,
+            check,
             limits,
             on_exhausted: exhausted,
             delay,
-            in_flight: Amount::Fixed(1),
             on_turn_failure: match form {
                 Form::Seed => TurnFailure::Stop { running_finish: false },
                 Form::Azure => TurnFailure::LastDecides,
             },
-            body: body?,
-            collect: Collect::Report,
             break_when: bounds.break_when,
             stall: bounds.stall,
-            records: None,
-            entry: None,
-            item: None,
-            turn_path: Default::default(),
-            machinery: Default::default(),
-            judge_fails: false,
+            ..Loop::repeat(body?, self.limits())
         })))
     }
 
@@ -118,14 +108,14 @@ impl Compiler<'_> {
             time = object.take("timeout").and_then(|timeout| self.loop_time(timeout, scope));
             object.finish(codes::UNKNOWN_KEY, "`limit`", &mut self.diagnostics);
         }
+        let default = LoopLimits::of_repeats(limits);
         LoopLimits {
-            // Whoever lowers a maximum means it also for loops that say nothing.
+            // An operator who lowers a maximum also means loops that name no limit.
             turns: Some(turns.unwrap_or(Amount::Fixed(limits.loop_turns_default.min(turns_max)))),
-            time: Some(time.unwrap_or(Amount::Fixed(limits.loop_time_default.min(limits.loop_time_max)))),
+            time: time.or(default.time.clone()),
             cuts_turn: form == Form::Seed,
             turns_max,
-            time_max: limits.loop_time_max,
-            budget: Vec::new(),
+            ..default
         }
     }
 

@@ -1,6 +1,7 @@
 //! Whether an action has ended by the time that another one reads it.
 
 use windlass_core::plan::{Graph, NodeId, NodeKind};
+use windlass_dialect::Findings;
 use windlass_syntax::Diagnostic;
 
 use crate::codes;

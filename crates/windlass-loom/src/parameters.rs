@@ -1,6 +1,7 @@
 //! `parameters`: what a run may be given, and what it has otherwise.
 
 use windlass_core::plan::{Parameter, VariableKind};
+use windlass_dialect::Findings;
 use windlass_syntax::{Node, Object, did_you_mean, expect_list, locate, to_value};
 use windlass_value::Value;
 

@@ -1,6 +1,7 @@
 //! `response`: an answer to whoever started the run, which goes on.
 
 use windlass_core::plan::{Action, ExprId, NodeKind};
+use windlass_dialect::Findings;
 use windlass_syntax::{Kind, Node, Span};
 use windlass_value::{Mode, Value};
 

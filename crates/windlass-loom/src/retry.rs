@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{Amount, Backoff, Growth, Jitter, NodeKind, Retry};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
 use windlass_value::{Duration, Value};
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use windlass_core::plan::{Action, NodeId, NodeKind, Veil};
+use windlass_dialect::Findings;
 use windlass_syntax::{Node, Object, Span, did_you_mean, expect_list};
 
 use crate::codes;

@@ -2,6 +2,7 @@
 
 use windlass_core::Status;
 use windlass_core::plan::{Action, Directive, NodeKind, Pipeline, Rule, Task};
+use windlass_dialect::Findings;
 use windlass_syntax::{Node, Object, Span, did_you_mean, expect_text, list_of, to_value};
 use windlass_value::Value;
 

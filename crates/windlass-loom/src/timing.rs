@@ -2,6 +2,7 @@
 
 use windlass_core::Status;
 use windlass_core::plan::{Amount, ExprId, NodeKind, Timeout, Wait};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, Text, did_you_mean, expect_text, list_of};
 use windlass_value::{Duration, Value};
 

@@ -1,13 +1,14 @@
 //! What starts a run: kept in the plan for whoever listens.
 
 use windlass_core::plan::{ExprId, Trigger};
+use windlass_dialect::{Findings, source_span};
 use windlass_syntax::{
     Diagnostic, Key, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of, nearest, to_value,
 };
 use windlass_value::{Map, Mode, Timestamp, Value};
 
 use crate::codes;
-use crate::compiler::{Compiler, source_span};
+use crate::compiler::Compiler;
 use crate::expr::{self, Tongue};
 use crate::scopes::TRIGGER;
 
@@ -198,7 +199,8 @@ impl Compiler<'_> {
         object.finish(codes::UNKNOWN_KEY, "`runtimeConfiguration` of a trigger", &mut self.diagnostics);
         let concurrency = concurrency.and_then(|node| Object::read(node, "`concurrency`", &mut self.diagnostics));
         let Some(mut concurrency) = concurrency else { return };
-        for (name, most) in [("runs", 50), ("maximumWaitingRuns", 200)] {
+        let bounds = (self.limits().max_trigger_runs, self.limits().max_trigger_waiting_runs);
+        for (name, most) in [("runs", bounds.0), ("maximumWaitingRuns", bounds.1)] {
             if let Some(node) = concurrency.take(name) {
                 match &node.kind {
                     Kind::Number(Value::Int(number)) if (1..=most).contains(number) => {

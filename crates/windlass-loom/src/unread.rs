@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use windlass_core::Status;
 use windlass_core::plan::{NodeId, NodeKind};
+use windlass_dialect::Findings;
 use windlass_syntax::Span;
 
 use crate::codes;

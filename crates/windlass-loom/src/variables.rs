@@ -1,6 +1,7 @@
 //! Variables: declared at the top, written anywhere, shared by the whole run.
 
 use windlass_core::plan::{Action, NodeKind, Pipeline, Task, VariableKind, Write, WriteOp};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, did_you_mean, expect_text, list_of, to_value};
 use windlass_value::{Level, Value};
 

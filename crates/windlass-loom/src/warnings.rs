@@ -1,5 +1,6 @@
 //! What runs, yet is probably not meant.
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, list_of};
 use windlass_value::{Value, to_json};
 

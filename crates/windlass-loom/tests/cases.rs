@@ -7,11 +7,11 @@ mod support;
 
 use std::path::Path;
 
-use windlass_cases::{Cases, said, well_formed};
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, Program};
 use windlass_expr::wdl;
 use windlass_loom::{Activity, Compiled, Options, Registered, Target, compile};
+use windlass_testing::cases::{Cases, said, well_formed};
 use windlass_value::Language;
 
 fn cases() -> Cases {
@@ -48,7 +48,7 @@ fn options(path: &Path) -> Options {
 #[test]
 fn good_definitions_compile_to_their_plans() {
     cases().good("ok", "plan", |path, source| match compile(source, &options(path)) {
-        Ok(Compiled { plan, warnings, calls }) => {
+        Ok(Compiled { plan, warnings, calls, .. }) => {
             well_formed(&plan);
             load(&plan);
             let calls: String = calls.iter().map(|(name, _)| format!("calls {name}\n")).collect();

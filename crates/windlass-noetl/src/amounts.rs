@@ -1,6 +1,7 @@
 //! Numbers and spans of time, written down or computed, and how tries are spaced.
 
 use windlass_core::plan::{Amount, Backoff, Growth, Jitter, Retry};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Kind, Node, Span, did_you_mean};
 use windlass_value::{Duration, Value};
 

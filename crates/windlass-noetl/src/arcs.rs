@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use windlass_core::EventKind;
 use windlass_core::plan::Write;
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
 use windlass_value::Mode;
 
@@ -13,7 +15,7 @@ use crate::fates;
 use crate::form::Route;
 
 /// How a step can end.
-const EVENTS: [&str; 3] = ["step.done", "step.failed", "loop.done"];
+const EVENTS: [&str; 3] = [EventKind::STEP_DONE, EventKind::STEP_FAILED, EventKind::LOOP_DONE];
 
 /// The texts that a condition compares `event.name` with.
 fn compared_events(text: &str) -> Vec<(&str, std::ops::Range<usize>)> {
@@ -165,11 +167,15 @@ impl Compiler<'_> {
         let Kind::Str(text) = &node.kind else { return };
         for (name, range) in compared_events(&text.text) {
             let span = text.span_of(range, node.span);
-            let own = if self.here.iterator.is_some() || self.here.looped { "loop.done" } else { "step.done" };
+            let own = if self.here.iterator.is_some() || self.here.looped {
+                EventKind::LOOP_DONE
+            } else {
+                EventKind::STEP_DONE
+            };
             let hint = match name {
-                "step.failed" => continue,
+                EventKind::STEP_FAILED => continue,
                 name if name == own => continue,
-                "step.done" | "loop.done" => {
+                EventKind::STEP_DONE | EventKind::LOOP_DONE => {
                     let message = format!("`{name}` never comes here: this step ends with `{own}`");
                     self.warning(codes::NEVER_REACHED, span, message, format!("write '{own}'"));
                     continue;

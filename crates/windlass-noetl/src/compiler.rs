@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass_core::Limits;
-use windlass_core::plan::{ExprId, ExpressionSource, Plan, SourceSpan};
+use windlass_core::plan::{ExprId, Plan};
+use windlass_dialect::{Findings, add_expression};
 use windlass_syntax::{Diagnostic, Diagnostics, Node, Source, Span, locate, to_value};
 use windlass_value::{Mode, Value};
 
@@ -105,6 +106,12 @@ pub(crate) struct Declared {
     pub args: BTreeMap<String, Option<BTreeSet<String>>>,
 }
 
+impl Findings for Compiler<'_> {
+    fn diagnostics(&mut self) -> &mut Diagnostics {
+        &mut self.diagnostics
+    }
+}
+
 impl<'a> Compiler<'a> {
     pub fn new(source: &'a Source, options: &'a Options, diagnostics: Diagnostics) -> Compiler<'a> {
         let mut plan = Plan::new("playbook", "noetl", source.text.clone());
@@ -129,18 +136,6 @@ impl<'a> Compiler<'a> {
 
     pub fn limits(&self) -> &'a Limits {
         &self.options.limits
-    }
-
-    pub fn push(&mut self, diagnostic: Diagnostic) {
-        self.diagnostics.push(diagnostic);
-    }
-
-    pub fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
-        self.push(Diagnostic::warning(code, span, message).hint(hint));
-    }
-
-    pub fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
-        self.push(Diagnostic::error(code, span, message).hint(hint));
     }
 
     /// Something that is understood and does nothing here.
@@ -188,7 +183,7 @@ impl<'a> Compiler<'a> {
     }
 
     pub fn add_expression(&mut self, source: Value, mode: Mode, span: Span) -> ExprId {
-        self.plan.add_expression(ExpressionSource { language: "jinja".into(), source, mode, span: source_span(span) })
+        add_expression(&mut self.plan, "jinja", source, mode, span)
     }
 
     /// A template that the author did not write, at the place that it is for.
@@ -203,8 +198,4 @@ impl<'a> Compiler<'a> {
     pub fn is_on_success(&self, id: ExprId) -> bool {
         self.plan.expressions[id.0 as usize].source.as_str() == Some(ON_SUCCESS)
     }
-}
-
-pub(crate) fn source_span(span: Span) -> SourceSpan {
-    SourceSpan { start: span.start as u32, end: span.end as u32 }
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use windlass_core::Status;
 use windlass_core::plan::{
-    Action, Amount, ArcOn, Call, Collect, Directive, Effect, Exhausted, Join, Loop, LoopLimits, NetArc,
-    Node as PlanNode, NodeId, NodeKind, Pipeline, Place, Rule as PlanRule, Source, Task as PlanTask, Timeout, Wait,
-    Write, WriteOp,
+    Action, ArcOn, Call, Collect, Directive, Effect, Join, Loop, LoopLimits, NetArc, Node as PlanNode, NodeId,
+    NodeKind, Pipeline, Place, Rule as PlanRule, Source, Task as PlanTask, Timeout, Wait, Write, WriteOp,
 };
+use windlass_dialect::{Findings, source_span};
 use windlass_syntax::{Span, did_you_mean, list_of};
 use windlass_value::{Level, Mode, Value};
 
 use crate::codes;
-use crate::compiler::{Compiler, source_span};
+use crate::compiler::Compiler;
 use crate::form::{Looping, Route, Rule, Step, Task, Then, Work};
 use crate::playbook::token_kind;
 use crate::policy::goes_on;
@@ -56,7 +56,7 @@ impl Compiler<'_> {
             None => (vec![name.clone()], Join::None),
         };
         let workers = u32::try_from(self.limits().loop_in_flight_max).unwrap_or(u32::MAX).max(1);
-        let done = wrapped.then(|| "loop.done".into());
+        let done = wrapped.then(|| windlass_core::EventKind::LOOP_DONE.into());
         Place { workers, join, guard, arcs, inclusive, done, ..Place::new(name, accepts, body) }
     }
 
@@ -92,33 +92,21 @@ impl Compiler<'_> {
         let last = (bounded && self.reads_last(step)).then(|| self.kept_for_next_turn(looping.span));
         self.fill_pipeline(body, step, Level::Turn, Vec::new(), tasks, last.into_iter().collect());
         let limits = self.limits();
+        let plain = match looping.source {
+            Source::Each(items) => Loop::each(items, body, limits),
+            Source::Repeat => Loop::repeat(body, limits),
+        };
+        let turns = if bounded { looping.turns.or(plain.limits.turns) } else { None };
         let kind = Loop {
             kind: looping.kind.into(),
-            source: looping.source,
             check: looping.check,
-            judge: None,
-            limits: LoopLimits {
-                turns: bounded.then(|| looping.turns.unwrap_or(Amount::Fixed(limits.loop_turns_default))),
-                time: bounded.then_some(Amount::Fixed(limits.loop_time_default)),
-                cuts_turn: true,
-                turns_max: if bounded { limits.loop_turns_max } else { limits.loop_items_max },
-                time_max: limits.loop_time_max,
-                budget: Vec::new(),
-            },
-            on_exhausted: Exhausted::Fail,
-            delay: None,
+            limits: LoopLimits { turns, cuts_turn: true, ..plain.limits },
             in_flight: looping.in_flight,
             on_turn_failure: looping.on_turn_failure,
-            body,
             collect: Collect::Stats,
-            break_when: None,
-            stall: None,
-            records: None,
             entry: looping.entry,
             item: looping.item,
-            turn_path: Default::default(),
-            machinery: Default::default(),
-            judge_fails: false,
+            ..plain
         };
         self.plan.nodes[id.0 as usize].kind = NodeKind::Loop(Box::new(kind));
     }

@@ -1,5 +1,6 @@
 //! The rules of the canonical form: `eval` entries, `expr` with a directive, or `else`.
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Key, Node, Object, Span, did_you_mean, expect_list, list_of};
 use windlass_value::Mode;
 

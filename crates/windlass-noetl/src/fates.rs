@@ -1,5 +1,6 @@
 //! Keys that a place may have, and what becomes of each: one table for each place.
 
+use windlass_dialect::Findings;
 use windlass_syntax::Object;
 
 use crate::codes;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::codes;
 use crate::compiler::Compiler;
 use crate::form::Step;
+use windlass_dialect::Findings;
 
 impl Compiler<'_> {
     pub fn check_joins(&mut self, steps: &[Step]) {

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
 use windlass_value::Value;
 

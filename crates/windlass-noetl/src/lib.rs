@@ -8,12 +8,13 @@
 //! - `eval`, `policy`, `retry` the rules of the three ways · `sinks` · `loops`, `arcs`, `writes`, `amounts` what they share
 //! - `tasks` one task · `tools` its kind and its inputs, one file per family
 //! - `keychain` secrets by name · `outputs` what of a result is seen later · `fates` keys that work, do nothing or are refused
-//! - `emit` from the form to nodes · `names` what templates refer to
+//! - `emit` from the form to nodes · `names` what templates refer to · `dialect` how the program knows NoETL
 
 mod amounts;
 mod arcs;
 mod codes;
 mod compiler;
+mod dialect;
 mod emit;
 mod eval;
 mod expr;
@@ -34,10 +35,11 @@ mod tools;
 mod workload;
 mod writes;
 
+pub use dialect::Noetl;
 use windlass_core::Limits;
-use windlass_core::plan::Plan;
-pub use windlass_syntax::Registered;
-use windlass_syntax::{Diagnostics, Node, ParseLimits, Scalars, Source, Span, parse_json, parse_yaml};
+pub use windlass_dialect::{Compiled, Registered};
+use windlass_dialect::{finished, parse_limits};
+use windlass_syntax::{Diagnostics, Node, Scalars, Source, Span, parse_json, parse_yaml};
 
 /// What a playbook is compiled against.
 #[derive(Clone, Debug, Default)]
@@ -53,17 +55,6 @@ pub struct Options {
     pub registered: Registered,
 }
 
-/// A playbook that can run.
-#[derive(Clone, Debug)]
-pub struct Compiled {
-    pub plan: Plan,
-    /// Nothing that stops it from running.
-    pub warnings: Diagnostics,
-    /// Playbooks that this one calls by a literal name, and where it does: to be found, compiled and pinned. What was
-    /// registered is not among them.
-    pub calls: Vec<(String, Span)>,
-}
-
 /// Reads YAML or JSON and compiles it. The error holds every problem of the file, warnings included, in the file's order.
 pub fn compile(source: &Source, options: &Options) -> Result<Compiled, Diagnostics> {
     let mut diagnostics = Diagnostics::new();
@@ -75,7 +66,7 @@ pub fn compile(source: &Source, options: &Options) -> Result<Compiled, Diagnosti
 
 /// The tree of a file, whatever it is written in.
 pub fn read(source: &Source, limits: &Limits, diagnostics: &mut Diagnostics) -> Option<Node> {
-    let limits = ParseLimits { bytes: limits.definition_bytes_max, depth: limits.definition_depth_max };
+    let limits = parse_limits(limits);
     match source.text.trim_start().starts_with('{') {
         true => parse_json(source, limits, diagnostics),
         false => parse_yaml(source, limits, Scalars::Yaml11, diagnostics),
@@ -93,11 +84,7 @@ pub fn compile_tree(
     compiler.playbook(tree);
     compiler.check_names();
     let compiler::Compiler { plan, diagnostics, calls, .. } = compiler;
-    let diagnostics = diagnostics.sorted();
-    match diagnostics.has_errors() {
-        true => Err(diagnostics),
-        false => Ok(Compiled { plan, warnings: diagnostics, calls }),
-    }
+    finished(plan, diagnostics, calls)
 }
 
 /// The playbooks that a file calls, itself left out, whatever else is wrong with it.

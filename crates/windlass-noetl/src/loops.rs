@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{Amount, Check, Source, TurnFailure};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, did_you_mean, expect_text};
 use windlass_value::Mode;
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Span, did_you_mean, list_of, nearest};
 
 use crate::codes;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use windlass_core::plan::ExprId;
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, expect_list, expect_text};
 use windlass_value::{Map, Mode, Value};
 

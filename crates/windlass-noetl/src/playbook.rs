@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::plan::{Net, NetEnd, Node as PlanNode, NodeKind, Parameter, Place, VariableKind};
+use windlass_dialect::{Findings, source_span};
 use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, expect_list, expect_text, to_value};
 
 use windlass_triggers::{Codes, Extension};
 use windlass_value::Mode;
 
 use crate::codes;
-use crate::compiler::{Compiler, Here, source_span};
+use crate::compiler::{Compiler, Here};
 use crate::fates;
 use crate::form::Step;
 use crate::workload::has_template;

@@ -1,6 +1,7 @@
 //! The rules of the v10 form: `spec.policy.rules` with `when` and `then`, and `spec.policy.admit`.
 
 use windlass_core::plan::ExprId;
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Node, Object, Span, Text, expect_bool, expect_list};
 use windlass_value::Mode;
 

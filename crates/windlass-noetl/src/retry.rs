@@ -5,6 +5,7 @@
 //! in a variable; one that only has a sink leads to it.
 
 use windlass_core::plan::{Amount, Growth, WriteOp};
+use windlass_dialect::Findings;
 use windlass_syntax::{Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
 use windlass_value::{Duration, Level, Mode};
 

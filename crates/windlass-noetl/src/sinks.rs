@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::plan::Amount;
+use windlass_dialect::Findings;
 use windlass_syntax::{Kind, Node, Object, Span, expect_text};
 
 use crate::codes;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::plan::{Amount, Growth, Retry};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, expect_text};
 use windlass_value::Duration;
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::plan::{ExprId, Parameter, VariableKind};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, to_value};
 use windlass_value::Value;
 

@@ -1,6 +1,7 @@
 //! Writes: which variable, at which level, by which operation. All of it is decided here, when the file is read.
 
 use windlass_core::plan::{Write, WriteOp};
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Key, Node, Object, Span, did_you_mean};
 use windlass_value::{Level, Mode};
 

@@ -7,12 +7,12 @@ mod support;
 
 use std::path::Path;
 
-use windlass_cases::{Cases, said, well_formed};
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, Program};
 use windlass_expr::jinja::Jinja;
 use windlass_noetl::{Compiled, Options, Registered, compile, read, recognise, tool_kinds};
 use windlass_syntax::{Diagnostics, Source};
+use windlass_testing::cases::{Cases, said, well_formed};
 use windlass_value::Language;
 
 fn cases() -> Cases {
@@ -36,7 +36,7 @@ fn options(path: &Path) -> Options {
 #[test]
 fn good_playbooks_compile_to_their_plans() {
     cases().good("ok", "plan", |path, source| match compile(source, &options(path)) {
-        Ok(Compiled { plan, warnings, calls }) => {
+        Ok(Compiled { plan, warnings, calls, .. }) => {
             well_formed(&plan);
             load(&plan);
             let calls: String = calls.iter().map(|(name, _)| format!("calls {name}\n")).collect();

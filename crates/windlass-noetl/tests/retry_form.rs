@@ -224,8 +224,8 @@ async fn cut_short() {
     let results = [entry("a", cut), entry("b", ""), entry("c", cut)].join(",");
     assert_eq!(ran.said(), format!(r#"{{"results":[{results}],"stats":{{"total":3,"success":3,"failed":0}}}}"#));
     let told = |ran: &world::Ran| {
-        let patches = ran.events.iter().filter(|event| &*event.kind == "ctx.patched");
-        patches.filter(|event| to_json(&event.data).contains("_reason")).count()
+        let patches = ran.events.iter().filter(|event| event.type_name() == "ctx.patched");
+        patches.filter(|event| to_json(&Value::map(event.fields())).contains("_reason")).count()
     };
     assert_eq!(told(&ran), 2);
     // Without a loop, arcs see it.

@@ -85,9 +85,9 @@ workflow:
     let large = format!(r#"{{"count": 3, "text": "{}"}}"#, "x".repeat(200_000));
     let ran = run_with(TEXT, "{}", move |_, _| replied(200, &large)).await;
     assert_eq!(ran.said(), "[3,200000,200000]", "{:?}", ran.report.error);
-    assert!(ran.events.iter().all(|event| to_json(&event.data).len() < 10_000));
-    let done = ran.events.iter().find(|event| &*event.kind == "step.done").unwrap();
-    assert_eq!(done.data.get("output").unwrap().get("count"), Some(&Value::Int(3)), "{:?}", done.data);
+    assert!(ran.events.iter().all(|event| to_json(&Value::map(event.fields())).len() < 10_000));
+    let done = ran.events.iter().find(|event| event.type_name() == "step.done").unwrap();
+    assert_eq!(done.fields().get("output").unwrap().get("count"), Some(&Value::Int(3)), "{done:?}");
 }
 
 /// An error is not selected from.

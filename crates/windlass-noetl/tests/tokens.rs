@@ -5,18 +5,18 @@
 mod world;
 
 use windlass_core::Event;
-use windlass_value::to_json;
+use windlass_value::{Value, to_json};
 use world::{obliging, run, run_plans, run_with};
 
 /// Kind and path, one after the other.
 fn told(events: &[Event]) -> Vec<String> {
-    let shown = |event: &Event| format!("{} {}", event.kind, event.path);
+    let shown = |event: &Event| format!("{} {}", event.type_name(), event.path);
     events.iter().map(|event| shown(event).trim_end().to_owned()).collect()
 }
 
 fn data(events: &[Event], kind: &str, path: &str) -> String {
-    let found = events.iter().find(|event| &*event.kind == kind && &*event.path == path);
-    found.map(|event| to_json(&event.data)).unwrap_or_default()
+    let found = events.iter().find(|event| event.type_name() == kind && &*event.path == path);
+    found.map(|event| to_json(&Value::map(event.fields()))).unwrap_or_default()
 }
 
 /// The whole set of events, in their order, of a run with a task, a guard, a loop and a write.
@@ -83,8 +83,12 @@ workflow:
     next: [{step: work, when: '{{ args.x < 3 }}', args: {x: '{{ args.x + 1 }}'}}]
 ";
     let ran = run(TEXT, r#"{"n": 2}"#).await;
-    let started: Vec<String> =
-        ran.events.iter().filter(|event| &*event.kind == "step.started").map(|event| to_json(&event.data)).collect();
+    let started: Vec<String> = ran
+        .events
+        .iter()
+        .filter(|event| event.type_name() == "step.started")
+        .map(|event| to_json(&Value::map(event.fields())))
+        .collect();
     assert_eq!(
         started,
         [

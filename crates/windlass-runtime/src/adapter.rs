@@ -1,7 +1,23 @@
 //! The one door between the control loop and the world.
 //!
-//! The same loop runs on real time and disk, with virtual time, in memory, and in replay: only the adapter differs.
-//! Decorators wrap an adapter, forward everything and override one concern.
+//! The same loop runs on real time and disk, with virtual time, in memory, and in replay: only the adapter differs. An
+//! adapter is six concerns, each a small trait:
+//!
+//! | concern | what it answers for |
+//! |---|---|
+//! | [`TimeSource`] | the time and the entropy of each tick |
+//! | [`TickSource`] | ticks in: workers' reports, mail, timers |
+//! | [`Journal`] | what is durable, and stored values |
+//! | [`Workers`] | jobs: handing them out, cancelling them, their leases |
+//! | [`Children`] | child runs |
+//! | [`Outward`] | events, the reply and the end, for whoever is outside |
+//!
+//! A decorator wraps an adapter, implements the concerns that it changes, and passes the others on with
+//! [`concerns!`](crate::concerns). The engine's chain, from the inside out: `Local` (workers, mailbox and clock of this
+//! process), `Durable` or `Unkept` (the store), `IdleRelease` (lets a waiting run leave memory), `Decorated` (an embedder's
+//! decorator, if there is one), `Hosted` (what only the engine can do: children, handles, counts). `Replay` stands alone.
+//!
+//! Events leave by [`Outward::write_to_event_stream`] alone, after the flush of the tick that they belong to.
 
 use std::future::Future;
 
@@ -75,13 +91,17 @@ pub struct Finalized {
     pub counts: bool,
 }
 
-pub trait Adapter: Send {
-    /// The current time. Never goes back.
+/// The time and the entropy of each tick.
+pub trait TimeSource: Send {
+    /// The current time. The control loop never lets a run's time go back.
     fn get_now(&mut self) -> Timestamp;
 
     /// Entropy for the next tick.
     fn entropy(&mut self) -> u64;
+}
 
+/// Ticks in.
+pub trait TickSource: Send {
     /// Blocks until an outside tick arrives: the pull task of each round.
     fn wait_receive(&mut self) -> impl Future<Output = Next> + Send;
 
@@ -93,6 +113,12 @@ pub trait Adapter: Send {
         buffered
     }
 
+    /// Puts a tick into this run's own mailbox.
+    fn send_event(&mut self, tick: TickKind);
+}
+
+/// What is durable.
+pub trait Journal: Send {
     /// Called after each tick's reduction, before any of its commands is carried out.
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State);
 
@@ -105,31 +131,8 @@ pub trait Adapter: Send {
         false
     }
 
+    /// Loads a stored value; None if there is none.
     fn load_blob(&mut self, hash: &BlobHash) -> impl Future<Output = Result<Option<Value>, RuntimeError>> + Send;
-
-    /// Hands a job to a worker, with its input put together.
-    fn run_worker(&mut self, job: Job, input: Value);
-
-    fn cancel_worker(&mut self, job: u64);
-
-    /// Whoever holds a job between two of its tasks holds it no longer. Workers in this process hold nothing meanwhile.
-    fn end_lease(&mut self, _job: u64, _dispatch: u32) {}
-
-    fn start_child(&mut self, child: ChildStart);
-
-    fn cancel_child(&mut self, child: &str);
-
-    /// Shows an event outside. It is durable.
-    fn write_to_event_stream(&mut self, event: Event);
-
-    /// Puts a tick into this run's own mailbox.
-    fn send_event(&mut self, tick: TickKind);
-
-    /// A job's result has been reduced and is durable.
-    fn finalize_step(&mut self, _step: Finalized) {}
-
-    /// All that the last commit led to has been carried out.
-    fn settled(&mut self) {}
 
     /// The run leaves memory: its state, and when it wants to be woken, are kept.
     fn release(
@@ -137,150 +140,98 @@ pub trait Adapter: Send {
         state: &State,
         blobs: &mut BlobCache,
     ) -> impl Future<Output = Result<(), RuntimeError>> + Send;
+}
 
-    /// The run has answered whoever started it; the answer is durable, and the run goes on.
+/// Jobs.
+pub trait Workers: Send {
+    /// Hands a job to a worker, with its input put together.
+    fn run_worker(&mut self, job: Job, input: Value);
+
+    /// Asks the worker of a job to stop.
+    fn cancel_worker(&mut self, job: u64);
+
+    /// Ends the lease of a worker that holds a job between two of its tasks. Workers in this process hold nothing meanwhile.
+    fn end_lease(&mut self, _job: u64, _dispatch: u32) {}
+
+    /// A job's result has been reduced and is durable.
+    fn finalize_step(&mut self, _step: Finalized) {}
+
+    /// All that the last commit led to has been carried out.
+    fn settled(&mut self) {}
+}
+
+/// Child runs.
+pub trait Children: Send {
+    /// Starts a child run. Starting the same one twice starts it once.
+    fn start_child(&mut self, child: ChildStart);
+
+    /// Wakes a child whose cancellation was written with the tick.
+    fn cancel_child(&mut self, child: &str);
+}
+
+/// What leaves the run. All of it is durable by then.
+pub trait Outward: Send {
+    /// Shows an event outside.
+    fn write_to_event_stream(&mut self, event: Event);
+
+    /// The run has answered whoever started it, and goes on.
     fn replied(&mut self, _reply: &Reply) {}
 
-    /// The run has ended; its result is durable.
+    /// The run has ended.
     fn ended(&mut self, _result: &RunResult) {}
+}
+
+/// All concerns of a run.
+pub trait Adapter: Send {
+    type Time: TimeSource;
+    type Ticks: TickSource;
+    type Journal: Journal;
+    type Workers: Workers;
+    type Children: Children;
+    type Outward: Outward;
+
+    fn time(&mut self) -> &mut Self::Time;
+    fn ticks(&mut self) -> &mut Self::Ticks;
+    fn journal(&mut self) -> &mut Self::Journal;
+    fn workers(&mut self) -> &mut Self::Workers;
+    fn children(&mut self) -> &mut Self::Children;
+    fn outward(&mut self) -> &mut Self::Outward;
 
     /// Wakes blocked waits and lets go of what the run holds.
     fn close(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// Decorators forward what they do not change: `forward!(field: method, …)` writes those methods.
+/// Says who answers for which concern: `concerns!(own: ticks; inner: time, journal, workers, children, outward)`. `own` ones are
+/// implemented by the type itself, the others are those of the adapter in its field `inner`, of the type `A`.
 #[macro_export]
-macro_rules! forward {
-    ($inner:ident: $($method:ident),+ $(,)?) => { $($crate::forward_one!($inner, $method);)+ };
+macro_rules! concerns {
+    (own: $($own:ident),+ $(; $inner:ident: $($passed:ident),+)?) => {
+        $($crate::concern!(own $own);)+
+        $($($crate::concern!($inner $passed);)+)?
+    };
 }
 
 #[doc(hidden)]
 #[macro_export]
-macro_rules! forward_one {
-    ($inner:ident, get_now) => {
-        fn get_now(&mut self) -> $crate::adapter::Timestamp {
-            self.$inner.get_now()
+macro_rules! concern {
+    ($from:ident time) => { $crate::concern!($from time Time); };
+    ($from:ident ticks) => { $crate::concern!($from ticks Ticks); };
+    ($from:ident journal) => { $crate::concern!($from journal Journal); };
+    ($from:ident workers) => { $crate::concern!($from workers Workers); };
+    ($from:ident children) => { $crate::concern!($from children Children); };
+    ($from:ident outward) => { $crate::concern!($from outward Outward); };
+    (own $method:ident $concern:ident) => {
+        type $concern = Self;
+
+        fn $method(&mut self) -> &mut Self {
+            self
         }
     };
-    ($inner:ident, entropy) => {
-        fn entropy(&mut self) -> u64 {
-            self.$inner.entropy()
-        }
-    };
-    ($inner:ident, wait_receive) => {
-        async fn wait_receive(&mut self) -> $crate::adapter::Next {
-            self.$inner.wait_receive().await
-        }
-    };
-    ($inner:ident, wait_for_next_task) => {
-        async fn wait_for_next_task(&mut self, waiting: $crate::adapter::Waiting) -> $crate::adapter::Next {
-            self.$inner.wait_for_next_task(waiting).await
-        }
-    };
-    ($inner:ident, more_comes) => {
-        fn more_comes(&mut self, buffered: bool) -> bool {
-            self.$inner.more_comes(buffered)
-        }
-    };
-    ($inner:ident, on_tick) => {
-        fn on_tick(
-            &mut self,
-            tick: &$crate::adapter::Tick,
-            output: &$crate::adapter::Output,
-            state: &$crate::adapter::State,
-        ) {
-            self.$inner.on_tick(tick, output, state);
-        }
-    };
-    ($inner:ident, flush) => {
-        async fn flush(
-            &mut self,
-            state: &$crate::adapter::State,
-            blobs: &mut $crate::BlobCache,
-        ) -> Result<(), $crate::RuntimeError> {
-            self.$inner.flush(state, blobs).await
-        }
-    };
-    ($inner:ident, wants_flush) => {
-        fn wants_flush(&mut self) -> bool {
-            self.$inner.wants_flush()
-        }
-    };
-    ($inner:ident, load_blob) => {
-        async fn load_blob(
-            &mut self,
-            hash: &$crate::adapter::BlobHash,
-        ) -> Result<Option<$crate::adapter::Value>, $crate::RuntimeError> {
-            self.$inner.load_blob(hash).await
-        }
-    };
-    ($inner:ident, run_worker) => {
-        fn run_worker(&mut self, job: $crate::adapter::Job, input: $crate::adapter::Value) {
-            self.$inner.run_worker(job, input);
-        }
-    };
-    ($inner:ident, cancel_worker) => {
-        fn cancel_worker(&mut self, job: u64) {
-            self.$inner.cancel_worker(job);
-        }
-    };
-    ($inner:ident, end_lease) => {
-        fn end_lease(&mut self, job: u64, dispatch: u32) {
-            self.$inner.end_lease(job, dispatch);
-        }
-    };
-    ($inner:ident, start_child) => {
-        fn start_child(&mut self, child: $crate::adapter::ChildStart) {
-            self.$inner.start_child(child);
-        }
-    };
-    ($inner:ident, cancel_child) => {
-        fn cancel_child(&mut self, child: &str) {
-            self.$inner.cancel_child(child);
-        }
-    };
-    ($inner:ident, write_to_event_stream) => {
-        fn write_to_event_stream(&mut self, event: $crate::adapter::Event) {
-            self.$inner.write_to_event_stream(event);
-        }
-    };
-    ($inner:ident, send_event) => {
-        fn send_event(&mut self, tick: $crate::adapter::TickKind) {
-            self.$inner.send_event(tick);
-        }
-    };
-    ($inner:ident, finalize_step) => {
-        fn finalize_step(&mut self, step: $crate::adapter::Finalized) {
-            self.$inner.finalize_step(step);
-        }
-    };
-    ($inner:ident, settled) => {
-        fn settled(&mut self) {
-            self.$inner.settled();
-        }
-    };
-    ($inner:ident, release) => {
-        async fn release(
-            &mut self,
-            state: &$crate::adapter::State,
-            blobs: &mut $crate::BlobCache,
-        ) -> Result<(), $crate::RuntimeError> {
-            self.$inner.release(state, blobs).await
-        }
-    };
-    ($inner:ident, replied) => {
-        fn replied(&mut self, reply: &$crate::adapter::Reply) {
-            self.$inner.replied(reply);
-        }
-    };
-    ($inner:ident, ended) => {
-        fn ended(&mut self, result: &$crate::adapter::RunResult) {
-            self.$inner.ended(result);
-        }
-    };
-    ($inner:ident, close) => {
-        async fn close(&mut self) {
-            self.$inner.close().await;
+    ($inner:ident $method:ident $concern:ident) => {
+        type $concern = A::$concern;
+
+        fn $method(&mut self) -> &mut A::$concern {
+            self.$inner.$method()
         }
     };
 }

@@ -1,11 +1,14 @@
 //! Bytes of the journal: records, snapshots, plans, turns. One place knows how they look.
 //!
-//! MessagePack with names: fields can be added with a default, unknown ones are skipped, any tool can show it.
+//! MessagePack with names: any tool can show it. What cannot be read is damaged, unless its version says that a newer program
+//! has written it: that is refused and left alone.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use windlass_core::plan::Plan;
+use windlass_core::plan::{ENCODING_VERSION, Plan, SEMANTICS_VERSION};
+use windlass_core::state::STATE_FORMAT;
 use windlass_core::{Command, Event, State, Tick, TurnRecord};
+use windlass_store::StoreError;
 use windlass_value::{BlobHash, Value};
 
 use crate::RuntimeError;
@@ -33,6 +36,48 @@ pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
 
 pub fn decode<T: DeserializeOwned>(bytes: &[u8], what: &'static str) -> Result<T, RuntimeError> {
     rmp_serde::from_slice(bytes).map_err(|error| RuntimeError::Damaged { what, why: error.to_string() })
+}
+
+/// Decodes a plan. One that a newer program has made is refused as such, also if its bytes no longer fit.
+pub fn decode_plan(bytes: &[u8]) -> Result<Plan, RuntimeError> {
+    #[derive(Deserialize)]
+    struct Stamp {
+        encoding: u16,
+        semantics: u16,
+        name: String,
+    }
+    let plan: Result<Plan, RuntimeError> = decode(bytes, "a plan");
+    let stamp = match &plan {
+        Ok(plan) => Stamp { encoding: plan.encoding, semantics: plan.semantics, name: plan.name.to_string() },
+        Err(error) => decode(bytes, "a plan").map_err(|_| error.clone())?,
+    };
+    let known =
+        [("plan encoding", stamp.encoding, ENCODING_VERSION), ("plan semantics", stamp.semantics, SEMANTICS_VERSION)];
+    match known.into_iter().find(|(_, found, known)| found > known) {
+        Some((kind, found, known)) => Err(newer(&format!("plan `{}`", stamp.name), kind, found, known)),
+        None => plan,
+    }
+}
+
+/// Decodes a snapshot's state. One that a newer program has made is refused as such, also if its bytes no longer fit.
+pub fn decode_state(bytes: &[u8]) -> Result<State, RuntimeError> {
+    #[derive(Deserialize)]
+    struct Stamp {
+        format: u16,
+    }
+    let state: Result<State, RuntimeError> = decode(bytes, "a snapshot");
+    let format = match &state {
+        Ok(state) => state.format,
+        Err(error) => decode::<Stamp>(bytes, "a snapshot").map_err(|_| error.clone())?.format,
+    };
+    match format > STATE_FORMAT {
+        true => Err(newer("a snapshot", "state format", format, STATE_FORMAT)),
+        false => state,
+    }
+}
+
+pub(crate) fn newer(what: &str, kind: &str, found: impl Into<u64>, known: impl Into<u64>) -> RuntimeError {
+    StoreError::needs_newer(what, kind, found.into(), known.into()).into()
 }
 
 pub fn plan_hash(plan: &Plan) -> (BlobHash, Vec<u8>) {
@@ -101,4 +146,42 @@ pub fn call_off_id(parent: &str) -> std::sync::Arc<str> {
 /// The id of a child run: a repeat of the same call is the same run.
 pub fn child_id(root: &str, key: &windlass_core::EffectKey) -> String {
     format!("{root}-{}", &effect_key(root, key)[3..15])
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_value::{RunView, Timestamp};
+
+    use super::*;
+
+    /// The bytes with the version after this name raised by one, and the rest made unreadable or not.
+    fn newer_than(bytes: &[u8], name: &[u8], unreadable: &[u8]) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        let find = |bytes: &[u8], name: &[u8]| bytes.windows(name.len()).position(|part| part == name).expect("there");
+        let at = find(&bytes, name) + name.len();
+        bytes[at] += 1;
+        if !unreadable.is_empty() {
+            let at = find(&bytes, unreadable);
+            bytes[at] = b'x';
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_newer_plan_and_state_are_refused_as_such_also_if_they_cannot_be_read() {
+        let plan = encode(&Plan::new("p", "test", ""));
+        let state = encode(&State::new(RunView::new("r", "p", Timestamp(7))));
+        assert!(decode_plan(&plan).is_ok() && decode_state(&state).is_ok());
+        for unreadable in [&b""[..], b"expressions"] {
+            for (name, told) in [(&b"encoding"[..], "plan encoding 2"), (b"semantics", "plan semantics 2")] {
+                let error = decode_plan(&newer_than(&plan, name, unreadable)).expect_err("refused");
+                assert!(error.needs_newer() && error.to_string().contains(told), "{error}");
+            }
+        }
+        for unreadable in [&b""[..], b"frames"] {
+            let error = decode_state(&newer_than(&state, b"format", unreadable)).expect_err("refused");
+            assert!(error.needs_newer() && error.to_string().contains("state format 2"), "{error}");
+        }
+        assert!(matches!(decode_plan(b"\x81"), Err(RuntimeError::Damaged { .. })));
+    }
 }

@@ -11,7 +11,9 @@ use windlass_core::{
 use windlass_value::{BlobHash, Map, Value};
 
 use crate::RuntimeError;
-use crate::adapter::{Adapter, ChildStart, Finalized, Next, Waiting};
+use crate::adapter::{
+    Adapter, ChildStart, Children, Finalized, Journal, Next, Outward, TickSource, TimeSource, Waiting, Workers,
+};
 use crate::blobs::BlobCache;
 use crate::codec;
 use crate::recovery::{LEVELS_OF_A_LIST, RESOLVED_LEVELS_MAX, holds_stored};
@@ -91,7 +93,7 @@ impl<A: Adapter> ControlLoop<A> {
             self.settle().await?;
             if let Some(result) = self.state.result() {
                 let result = result.clone();
-                self.adapter.ended(&result);
+                self.adapter.outward().ended(&result);
                 return Ok(Exit::Ended(result));
             }
             if self.closing {
@@ -109,13 +111,13 @@ impl<A: Adapter> ControlLoop<A> {
                 poll: false,
                 untold: self.state.is_idle() && !self.state.idle_told,
             };
-            match self.adapter.wait_for_next_task(waiting).await {
+            match self.adapter.ticks().wait_for_next_task(waiting).await {
                 Next::Ticks(ticks) => self.buffer.extend(ticks),
                 Next::Timer => self.buffer.push_back(TickKind::TimerDue),
                 Next::Snapshot(reply) => self.asked.push(reply),
                 Next::Nothing | Next::Inbox => {}
                 Next::Release => {
-                    self.adapter.release(&self.state, &mut self.blobs).await?;
+                    self.adapter.journal().release(&self.state, &mut self.blobs).await?;
                     return Ok(Exit::Released);
                 }
                 Next::Failed(error) => return Err(error),
@@ -130,7 +132,7 @@ impl<A: Adapter> ControlLoop<A> {
         if !matches!(self.buffer.front(), Some(TickKind::Restart | TickKind::TimerDue)) {
             return Ok(());
         }
-        match self.adapter.wait_for_next_task(Waiting::poll()).await {
+        match self.adapter.ticks().wait_for_next_task(Waiting::poll()).await {
             Next::Ticks(ticks) => {
                 let later = self.buffer.split_off(1);
                 self.buffer.extend(ticks);
@@ -165,10 +167,10 @@ impl<A: Adapter> ControlLoop<A> {
 
     /// In the middle of a long computation. False: somebody wants the loop to let go.
     async fn look_around(&mut self) -> Result<bool, RuntimeError> {
-        if self.owes_effects() || self.adapter.wants_flush() {
+        if self.owes_effects() || self.adapter.journal().wants_flush() {
             self.settle().await?;
         }
-        match self.adapter.wait_for_next_task(Waiting::poll()).await {
+        match self.adapter.ticks().wait_for_next_task(Waiting::poll()).await {
             Next::Ticks(ticks) => ticks.into_iter().rev().for_each(|tick| self.buffer.push_front(tick)),
             Next::Closed => self.closing = true,
             Next::Failed(error) => return Err(error),
@@ -180,11 +182,11 @@ impl<A: Adapter> ControlLoop<A> {
 
     /// Reduces the first tick of the buffer, if all it needs is at hand.
     fn reduce_next(&mut self) -> Result<Option<Box<Unready>>, RuntimeError> {
-        let at = self.adapter.get_now().max(self.state.now);
-        let seed = self.adapter.entropy();
+        let at = self.adapter.time().get_now().max(self.state.now);
+        let seed = self.adapter.time().entropy();
         let Some(kind) = self.buffer.pop_front() else { return Ok(None) };
         // A run with other jobs out is not idle anyway.
-        let more = self.state.jobs.len() <= 1 && self.adapter.more_comes(!self.buffer.is_empty());
+        let more = self.state.jobs.len() <= 1 && self.adapter.ticks().more_comes(!self.buffer.is_empty());
         let mut tick = Tick { at, seed, kind, more };
         self.slim(&mut tick.kind);
         if let TickKind::StepResult { job, dispatch, .. } = tick.kind {
@@ -204,7 +206,7 @@ impl<A: Adapter> ControlLoop<A> {
         let Unready { tick, mut resume, mut hashes } = unready;
         let output = loop {
             for hash in std::mem::take(&mut hashes) {
-                let value = self.adapter.load_blob(&hash).await?;
+                let value = self.adapter.journal().load_blob(&hash).await?;
                 let value = value.ok_or_else(|| RuntimeError::MissingBlob(hash.to_string()))?;
                 let size = value.size_up_to(usize::MAX / 2);
                 self.blobs.insert(hash, value, size);
@@ -220,7 +222,7 @@ impl<A: Adapter> ControlLoop<A> {
     }
 
     fn reduced(&mut self, tick: &Tick, mut output: Output) {
-        self.adapter.on_tick(tick, &output, &self.state);
+        self.adapter.journal().on_tick(tick, &output, &self.state);
         for command in output.commands.drain(..) {
             match command {
                 // One is enough to go on, however many ticks have left work behind.
@@ -290,13 +292,13 @@ impl<A: Adapter> ControlLoop<A> {
 
     /// Journal first, then effects.
     async fn settle(&mut self) -> Result<(), RuntimeError> {
-        self.adapter.flush(&self.state, &mut self.blobs).await?;
+        self.adapter.journal().flush(&self.state, &mut self.blobs).await?;
         for asked in std::mem::take(&mut self.asked) {
             // Whoever asked may have gone.
             let _ = asked.send(codec::state_bytes(&self.state).0);
         }
         for step in self.finalized.drain(..) {
-            self.adapter.finalize_step(step);
+            self.adapter.workers().finalize_step(step);
         }
         // Nothing is owed by what is carried out: the list is used again.
         let mut owed = std::mem::take(&mut self.owed);
@@ -304,12 +306,12 @@ impl<A: Adapter> ControlLoop<A> {
             if let Some(job) = self.execute(command) {
                 let input = Box::pin(self.put_together(&job.input, RESOLVED_LEVELS_MAX)).await?;
                 let resumed = Box::pin(self.whole_answers(job.resumed.clone())).await?;
-                self.adapter.run_worker(Job { resumed, ..job }, input);
+                self.adapter.workers().run_worker(Job { resumed, ..job }, input);
             }
         }
         owed.shrink_to(LISTED_AT_ONCE);
         self.owed = owed;
-        self.adapter.settled();
+        self.adapter.workers().settled();
         Ok(())
     }
 
@@ -323,23 +325,25 @@ impl<A: Adapter> ControlLoop<A> {
                 Some(open) if open.is_out(job.dispatch) && holds_any_stored(&job) => return Some(job),
                 Some(open) if open.is_out(job.dispatch) => {
                     let input = job.input.clone();
-                    self.adapter.run_worker(job, input);
+                    self.adapter.workers().run_worker(job, input);
                 }
                 // A later tick of the same commit has ended it or handed it out again.
                 _ => {}
             },
-            Command::CancelWorker { job } => self.adapter.cancel_worker(job),
-            Command::EndLease { job, dispatch } => self.adapter.end_lease(job, dispatch),
+            Command::CancelWorker { job } => self.adapter.workers().cancel_worker(job),
+            Command::EndLease { job, dispatch } => self.adapter.workers().end_lease(job, dispatch),
             Command::StartChild { call, definition, input, key } => {
                 // A later tick of the same commit may have called it off.
                 if self.state.calls.contains_key(&call) {
                     let id = codec::child_id(&self.state.run.id, &key);
-                    self.adapter.start_child(ChildStart { call, id, definition, input, key });
+                    self.adapter.children().start_child(ChildStart { call, id, definition, input, key });
                 }
             }
-            Command::CancelChild { key } => self.adapter.cancel_child(&codec::child_id(&self.state.run.id, &key)),
-            Command::PublishEvent(event) => self.adapter.write_to_event_stream(event),
-            Command::Reply(reply) => self.adapter.replied(&reply),
+            Command::CancelChild { key } => {
+                self.adapter.children().cancel_child(&codec::child_id(&self.state.run.id, &key))
+            }
+            Command::PublishEvent(event) => self.adapter.outward().write_to_event_stream(event),
+            Command::Reply(reply) => self.adapter.outward().replied(&reply),
             // The run's end is in its state; the loop sees it there.
             Command::CompleteRun(_) | Command::Halt(_) | Command::FailWorkflow(_) => {}
         }
@@ -386,6 +390,7 @@ impl<A: Adapter> ControlLoop<A> {
                     Some(content) => content,
                     None => self
                         .adapter
+                        .journal()
                         .load_blob(&stored.hash)
                         .await?
                         .ok_or_else(|| RuntimeError::MissingBlob(stored.hash.to_string()))?,

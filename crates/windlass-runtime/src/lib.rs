@@ -25,15 +25,16 @@ mod workers;
 pub use blobs::BlobCache;
 pub use clean::{Cleaned, clean, removable};
 pub use clock::{Clock, real_now};
+pub use codec::{decode_plan, decode_state};
 pub use control_loop::{ControlLoop, Exit};
 pub use engine::{
-    Answer, Engine, EngineFigures, EngineOptions, EventReader, Keep, Notice, NoticeHook, Recovery, Request, Restart,
-    Restarted, RunChange, RunCounts, RunEnd, RunHandle, RunOptions, StartOptions, TriggerOptions, Triggered,
-    input_hash, is_run_id, new_run_id, open_below, request, why_set_aside,
+    Answer, Engine, EngineFigures, EngineOptions, EventReader, Keep, Recovery, Request, Restart, Restarted, RunChange,
+    RunCounts, RunEnd, RunHandle, RunOptions, StartOptions, TriggerOptions, Triggered, input_hash, is_run_id,
+    new_run_id, open_below, request, why_set_aside,
 };
 pub use error::RuntimeError;
-pub use outside::{Gate, REFERENCE, has_reference, outside};
-pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve, resolve_up_to};
+pub use outside::{Gate, REFERENCE, SecureInput, SecureShape, has_reference, outside, secure_inputs};
+pub use recovery::{RunImage, load, new_state, peek, replay_from, resolve, resolve_up_to};
 pub use report::{FinalReport, StepReport, steps_of};
 pub use tool::{CalledBy, Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools};
 pub use workers::{Away, RunWorkers, WorkerPool};

@@ -1,14 +1,10 @@
-//! The name that was probably meant.
+//! The path that was probably meant.
 
-/// Of long names only the beginning is compared: the time must not depend on what somebody has written.
-const CHARS_COMPARED: usize = 96;
+use windlass_value::{edit_distance, nearest_within};
 
-/// The candidate that differs least from a name, if it differs by less than half of it.
+/// Returns the candidate that differs least from a path or a name, if it differs by less than half of it.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let wanted = letters(name);
-    let allowed = (wanted.len() / 2).max(1);
-    let scored = candidates.into_iter().map(|candidate| (changes(&wanted, &letters(candidate)), candidate));
-    scored.filter(|(score, _)| *score <= allowed).min_by_key(|(score, _)| *score).map(|(_, candidate)| candidate)
+    nearest_within(name, candidates, (name.chars().count() / 2).max(1))
 }
 
 /// How far two paths are apart: first how many letters have to be changed, put in or taken out, whatever their numbers are,
@@ -16,14 +12,14 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
 pub(crate) fn apart(one: &str, other: &str) -> (usize, u64) {
     let ((one, numbers), (other, others)) = (without_numbers(one), without_numbers(other));
     let differ = numbers.iter().zip(&others).map(|(one, other)| one.abs_diff(*other));
-    (changes(&one, &other), differ.fold(0, u64::saturating_add))
+    (edit_distance(&one, &other), differ.fold(0, u64::saturating_add))
 }
 
 /// The letters with one digit for each number, and the numbers.
-fn without_numbers(path: &str) -> (Vec<char>, Vec<u64>) {
-    let (mut rest, mut numbers): (Vec<char>, Vec<u64>) = Default::default();
+fn without_numbers(path: &str) -> (String, Vec<u64>) {
+    let (mut rest, mut numbers): (String, Vec<u64>) = Default::default();
     let mut inside = false;
-    for letter in letters(path) {
+    for letter in path.chars() {
         match letter.to_digit(10).map(u64::from) {
             None => rest.push(letter),
             Some(digit) if inside => {
@@ -38,24 +34,6 @@ fn without_numbers(path: &str) -> (Vec<char>, Vec<u64>) {
         inside = letter.is_ascii_digit();
     }
     (rest, numbers)
-}
-
-fn letters(name: &str) -> Vec<char> {
-    name.chars().take(CHARS_COMPARED).flat_map(char::to_lowercase).collect()
-}
-
-fn changes(one: &[char], other: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (done, letter) in one.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = done + 1;
-        for (at, against) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != against);
-            diagonal = row[at + 1];
-            row[at + 1] = changed.min(diagonal + 1).min(row[at] + 1);
-        }
-    }
-    row.last().copied().unwrap_or(one.len())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::Plan;
+use windlass_core::plan::{Plan, VariableKind};
 use windlass_value::{Map, Value};
 
 /// How a reference to a secret begins.
@@ -39,14 +39,47 @@ pub fn has_reference(value: &Value) -> bool {
     }
 }
 
-/// Looks at what a run is started with.
-pub trait Gate: Send + Sync {
-    /// The input as it is kept by a run of that family, or a sentence that says what is wrong with it.
-    fn admit(&self, plan: &Plan, family: &str, input: Value) -> Result<Value, String>;
+/// The shapes that a secure input may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecureShape {
+    /// One secret.
+    Text,
+    /// Several secrets, each in a field of its own.
+    Object,
+    /// Neither: no secret has this shape.
+    Other,
+}
 
-    /// What stands in the place of the plan's defaults in a run of that family, as an object; null if they are as they
-    /// are.
-    fn defaults(&self, _plan: &Plan, _family: &str) -> Result<Value, String> {
+/// An input of a definition that holds a secret. Gates see these instead of the plan.
+#[derive(Clone, Debug)]
+pub struct SecureInput {
+    pub name: Arc<str>,
+    pub shape: SecureShape,
+    pub default: Option<Value>,
+}
+
+/// The secure inputs of a plan.
+pub fn secure_inputs(plan: &Plan) -> Vec<SecureInput> {
+    let secure = plan.parameters.iter().filter(|parameter| parameter.secure);
+    let input = secure.map(|parameter| SecureInput {
+        name: parameter.name.clone(),
+        shape: match parameter.kind {
+            VariableKind::String | VariableKind::Any => SecureShape::Text,
+            VariableKind::Object => SecureShape::Object,
+            _ => SecureShape::Other,
+        },
+        default: parameter.default.clone(),
+    });
+    input.collect()
+}
+
+/// Checks and replaces the inputs of a run before they are stored.
+pub trait Gate: Send + Sync {
+    /// The input as a run of that family stores it, or a sentence that says what is wrong with it.
+    fn admit(&self, secure: &[SecureInput], family: &str, input: Value) -> Result<Value, String>;
+
+    /// An object whose fields replace the plan's defaults in a run of that family; null if none is replaced.
+    fn defaults(&self, _secure: &[SecureInput], _family: &str) -> Result<Value, String> {
         Ok(Value::Null)
     }
 }

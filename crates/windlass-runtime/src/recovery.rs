@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use windlass_core::state::STATE_FORMAT;
-use windlass_core::{Output, Program, Reduced, Resume, State, Tick, TurnRecord, Watch, reduce};
+use windlass_core::{Fault, Output, Program, Reduced, Resume, State, Tick, TurnRecord, Watch, reduce};
 use windlass_store::StoreRead;
 use windlass_value::{BlobHash, RunView, Timestamp, Value};
 
 use crate::RuntimeError;
 use crate::blobs::BlobCache;
-use crate::codec::{self, BareEntry};
+use crate::codec::{self, BareEntry, decode_state};
 
 /// Journal rows read at once.
 const ROWS_AT_ONCE: u32 = 256;
@@ -42,7 +41,7 @@ pub fn load(
 ) -> Result<RunImage, RuntimeError> {
     let snapshot = store.snapshot(run, None)?;
     let state = match snapshot {
-        Some(snapshot) => decode_state(&snapshot.body)?,
+        Some(snapshot) => decode_state_of(program, &snapshot.body)?,
         None => new_state(run, program, created_at),
     };
     let mut image = RunImage::new(state);
@@ -55,16 +54,12 @@ pub fn load(
     Ok(image)
 }
 
-/// A snapshot's state, if this program knows its format.
-pub fn decode_state(bytes: &[u8]) -> Result<State, RuntimeError> {
-    let state: State = codec::decode(bytes, "a snapshot")?;
-    match state.format == STATE_FORMAT {
-        true => Ok(state),
-        false => {
-            let why = format!("its format is {}; this program knows {STATE_FORMAT}", state.format);
-            Err(RuntimeError::Damaged { what: "a snapshot", why })
-        }
-    }
+/// A snapshot's state that a run goes on from: one that cannot be a state of this program is damaged.
+pub(crate) fn decode_state_of(program: &Program, bytes: &[u8]) -> Result<State, RuntimeError> {
+    let state = decode_state(bytes)?;
+    let impossible = |fault: Fault| RuntimeError::Damaged { what: "a snapshot", why: fault.to_string() };
+    state.check(program).map_err(impossible)?;
+    Ok(state)
 }
 
 /// Applies the journal's ticks to an image until `to` ticks have been reduced; `seen` is called after each.

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_core::plan::{Node, NodeKind};
 use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, Reply, State, Status, veiled};
+use windlass_store::RunRow;
 use windlass_value::{Map, TurnRecords, Value};
+
+use crate::{RuntimeError, codec};
 
 /// Kept in the run's row when it has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,12 +17,10 @@ pub struct FinalReport {
     pub output: Value,
     pub error: Option<ErrorInfo>,
     /// What the run has answered before it ended.
-    #[serde(default)]
     pub reply: Option<Reply>,
     /// The top-level steps, in the definition's order.
     pub steps: Vec<(Arc<str>, StepReport)>,
     /// How many events it has told of.
-    #[serde(default)]
     pub events: u64,
     /// What it has used, if it counts that.
     #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -38,6 +39,12 @@ pub struct StepReport {
 }
 
 impl FinalReport {
+    /// The report in a run's row: of its end, or why it is quarantined. A run that a newer program has written is refused.
+    pub fn kept_in(row: &RunRow) -> Result<Option<FinalReport>, RuntimeError> {
+        row.check_format()?;
+        row.result.as_ref().map(|bytes| codec::decode(bytes, "the run's result")).transpose()
+    }
+
     pub fn of(program: &Program, state: &State) -> FinalReport {
         let result = state.result().cloned().unwrap_or(windlass_core::RunResult {
             status: Status::Failed,

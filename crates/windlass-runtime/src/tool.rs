@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Notify, mpsc};
 use windlass_core::plan::Plan;
-use windlass_core::{ErrorInfo, Resumed, TaskOutcome, TickKind, TriedBefore};
+use windlass_core::{ErrorInfo, EventKind, Resumed, TaskOutcome, TickKind, TriedBefore};
 use windlass_value::{Duration, Timestamp, Value};
 
 use crate::workers::Away;
@@ -121,7 +121,7 @@ impl Publish {
         if let Some(Speaker { reports, job, dispatch, seen }) = &self.0 {
             let data = seen.iter().fold(data, |data, seen| seen(data));
             // A closed mailbox means that the run has left this process.
-            let _ = reports.send(TickKind::Progress { job: *job, dispatch: Some(*dispatch), data });
+            let _ = reports.send(TickKind::Progress { job: *job, dispatch: *dispatch, data });
         }
     }
 
@@ -135,11 +135,16 @@ impl Publish {
         }))
     }
 
+    /// Publishes an event of a type that the engine defines, with the task's path.
+    pub fn event(&self, kind: &EventKind) {
+        self.send(kind.type_name(), Value::map(kind.fields()));
+    }
+
     /// Events of such a kind get the task's path and these data: an object, or anything as `data`.
     pub fn send(&self, kind: impl Into<Arc<str>>, data: Value) {
         if let Some(Speaker { reports, job, dispatch, seen }) = &self.0 {
             let data = seen.iter().fold(data, |data, seen| seen(data));
-            let tick = TickKind::PublishEvent { job: *job, dispatch: Some(*dispatch), kind: kind.into(), data };
+            let tick = TickKind::PublishEvent { job: *job, dispatch: *dispatch, kind: kind.into(), data };
             // A closed mailbox means that the run has left this process.
             let _ = reports.send(tick);
         }

@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
+use tracing::{Instrument, Span, debug_span};
 use windlass_core::{ErrorInfo, Job, TaskOutcome, TickKind};
 use windlass_value::{Duration, Value};
 
@@ -96,10 +97,8 @@ impl RunWorkers {
 
     /// For a run that another one has made.
     #[must_use]
-    pub(crate) fn of_family(mut self, family: Option<Arc<str>>) -> RunWorkers {
-        if let Some(family) = family {
-            self.family = family;
-        }
+    pub(crate) fn of_family(mut self, family: Arc<str>) -> RunWorkers {
+        self.family = family;
         self
     }
 
@@ -140,6 +139,14 @@ impl RunWorkers {
             let outcome = no_such_tool(&job.tool, &self.pool.tools);
             return say(&self.reports, number, dispatch, outcome);
         };
+        let span = debug_span!(
+            "job",
+            run = &*self.run,
+            path = &*job.path,
+            job = number,
+            attempt = job.attempt,
+            tool = &*job.tool
+        );
         let cancelled = Cancelled::never();
         let call = ToolCall {
             tool: job.tool,
@@ -164,11 +171,11 @@ impl RunWorkers {
         };
         if tool.shows_alive(&call) {
             let tool = tool.clone();
-            return self.send_away(&*tool, call);
+            return self.send_away(&*tool, call, span);
         }
         let work = match self.pool.slots.clone().try_acquire_owned() {
             Err(_) => Work::Waits(tool.clone(), Box::new(call)),
-            Ok(slot) => match begin(&**tool, call) {
+            Ok(slot) => match span.in_scope(|| begin(&**tool, call)) {
                 ControlFlow::Break(outcome) => return say(&self.reports, number, dispatch, outcome),
                 ControlFlow::Continue(called) => Work::Called(called, slot),
             },
@@ -177,14 +184,15 @@ impl RunWorkers {
         self.leases().insert(number, lease);
         let (slots, leases, reports) = (self.pool.slots.clone(), self.leases.clone(), self.reports.clone());
         let held = Held { leases, job: number, dispatch, heartbeat: self.pool.lease / HEARTBEATS };
-        let task = tokio::spawn(hold(work, job.timeout, cancelled, slots, held, reports)).abort_handle();
+        let holding = hold(work, job.timeout, cancelled, slots, held, reports).instrument(span);
+        let task = tokio::spawn(holding).abort_handle();
         if let Some(lease) = self.leases().get_mut(&number) {
             lease.task = Some(task);
         }
     }
 
     /// Somebody outside this process does it. It takes no slot: nothing is at work here.
-    fn send_away(&mut self, tool: &dyn Tool, mut call: ToolCall) {
+    fn send_away(&mut self, tool: &dyn Tool, mut call: ToolCall, span: Span) {
         let (job, dispatch, cancelled) = (call.job, call.epoch, call.cancelled.clone());
         let (sender, settled) = oneshot::channel();
         let (leases, reports) = (self.leases.clone(), self.reports.clone());
@@ -196,11 +204,11 @@ impl RunWorkers {
         // Before the call, which may be over at once.
         self.away.insert(job, (dispatch, sender));
         self.leases().insert(job, Lease { dispatch, alive_at: None, cancelled, task: None });
-        match begin(tool, call) {
+        match span.in_scope(|| begin(tool, call)) {
             ControlFlow::Break(outcome) => report(&leases, &reports, job, dispatch, outcome),
             ControlFlow::Continue(called) => {
                 let held = async move { report(&leases, &reports, job, dispatch, called.await) };
-                let task = tokio::spawn(held).abort_handle();
+                let task = tokio::spawn(held.instrument(span)).abort_handle();
                 if let Some(lease) = self.leases().get_mut(&job) {
                     lease.task = Some(task);
                 }

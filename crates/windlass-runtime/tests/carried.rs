@@ -89,7 +89,7 @@ async fn bytes_of_another_kind_are_refused() {
     let engine = engine(&store, &world, Keep::Journal);
     for (bytes, why) in [
         (&b"something else"[..], "not a snapshot"),
-        (b"windlass-snapshot\x09rest", "its format is 9; this program knows 1"),
+        (b"windlass-snapshot\x09rest", "snapshot format 9, this program reads up to 1"),
         (b"windlass-snapshot\x01rest", "cannot be read"),
     ] {
         let refused = in_time(engine.restore(bytes, None)).await.err().map(|error| error.to_string());

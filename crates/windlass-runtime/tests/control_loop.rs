@@ -12,14 +12,14 @@ use windlass_core::plan::Plan;
 use windlass_core::{Command, Event, Job, Output, Program, RunResult, START_EVENT, State, Status, TaskOutcome};
 use windlass_core::{Tick, TickKind};
 use windlass_expr::wdl::Wdl;
-use windlass_runtime::adapter::{Adapter, Finalized, Next, Waiting};
+use windlass_runtime::adapter::{Adapter, Finalized, Journal, Next, Outward, TickSource, TimeSource, Waiting, Workers};
 use windlass_runtime::adapters::{Local, Mail, Mailbox, Replay};
 use windlass_runtime::codec::{self, TickEntry};
 use windlass_runtime::{
-    BlobCache, Clock, ControlLoop, Exit, RunWorkers, RuntimeError, WorkerPool, forward, new_state, real_now,
+    BlobCache, Clock, ControlLoop, Exit, RunWorkers, RuntimeError, WorkerPool, concerns, new_state, real_now,
 };
 use windlass_store::{MemoryStore, StoreRead};
-use windlass_value::{Timestamp, Value};
+use windlass_value::{BlobHash, Timestamp, Value};
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
@@ -78,15 +78,28 @@ impl<A: Adapter> Spy<A> {
 }
 
 impl<A: Adapter> Adapter for Spy<A> {
-    forward!(inner: entropy, wait_receive, wait_for_next_task, wants_flush, load_blob, start_child, cancel_child, send_event, release);
+    concerns!(own: time, journal, workers, outward; inner: ticks, children);
 
+    async fn close(&mut self) {
+        self.log.add(Step::Closed);
+        self.inner.close().await;
+    }
+}
+
+impl<A: Adapter> TimeSource for Spy<A> {
     fn get_now(&mut self) -> Timestamp {
         match &self.now {
             Some(now) => now(),
-            None => self.inner.get_now(),
+            None => self.inner.time().get_now(),
         }
     }
 
+    fn entropy(&mut self) -> u64 {
+        self.inner.time().entropy()
+    }
+}
+
+impl<A: Adapter> Journal for Spy<A> {
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
         self.log.add(Step::Tick(tick.kind.name()));
         let events = output.commands.iter().filter_map(|command| match command {
@@ -96,7 +109,7 @@ impl<A: Adapter> Adapter for Spy<A> {
         let entry = TickEntry { tick: tick.clone(), digest: codec::digest(&output.commands), events: events.collect() };
         locked(&self.log.entries).push(entry);
         locked(&self.log.states).push((tick.kind.name(), state.jobs.len(), codec::state_bytes(state).0));
-        self.inner.on_tick(tick, output, state);
+        self.inner.journal().on_tick(tick, output, state);
     }
 
     async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
@@ -105,7 +118,7 @@ impl<A: Adapter> Adapter for Spy<A> {
         for _ in 0..5 {
             tokio::task::yield_now().await;
         }
-        self.inner.flush(state, blobs).await?;
+        self.inner.journal().flush(state, blobs).await?;
         if self.flush_fails {
             return Err(RuntimeError::Fenced);
         }
@@ -113,36 +126,47 @@ impl<A: Adapter> Adapter for Spy<A> {
         Ok(())
     }
 
+    fn wants_flush(&mut self) -> bool {
+        self.inner.journal().wants_flush()
+    }
+
+    async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
+        self.inner.journal().load_blob(hash).await
+    }
+
+    async fn release(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+        self.inner.journal().release(state, blobs).await
+    }
+}
+
+impl<A: Adapter> Workers for Spy<A> {
     fn run_worker(&mut self, job: Job, input: Value) {
         self.log.add(Step::Run(job.path.clone()));
-        self.inner.run_worker(job, input);
+        self.inner.workers().run_worker(job, input);
     }
 
     fn cancel_worker(&mut self, job: u64) {
         self.log.add(Step::Cancel(job));
         if !self.deaf {
-            self.inner.cancel_worker(job);
+            self.inner.workers().cancel_worker(job);
         }
-    }
-
-    fn write_to_event_stream(&mut self, event: Event) {
-        self.log.add(Step::Told(event.kind.clone()));
-        self.inner.write_to_event_stream(event);
     }
 
     fn finalize_step(&mut self, step: Finalized) {
         self.log.add(Step::Finalized(step.job));
-        self.inner.finalize_step(step);
+        self.inner.workers().finalize_step(step);
+    }
+}
+
+impl<A: Adapter> Outward for Spy<A> {
+    fn write_to_event_stream(&mut self, event: Event) {
+        self.log.add(Step::Told(event.type_name().into()));
+        self.inner.outward().write_to_event_stream(event);
     }
 
     fn ended(&mut self, result: &RunResult) {
         self.log.add(Step::Ended(result.status));
-        self.inner.ended(result);
-    }
-
-    async fn close(&mut self) {
-        self.log.add(Step::Closed);
-        self.inner.close().await;
+        self.inner.outward().ended(result);
     }
 }
 
@@ -166,7 +190,7 @@ fn local(world: &World, clock: Clock) -> (Local, Mailbox) {
     let (mailbox, mail) = mpsc::unbounded_channel();
     let (reports_in, reports) = mpsc::unbounded_channel();
     let workers = RunWorkers::new(WorkerPool::new(world.tools(), 64), "run".into(), reports_in);
-    (Local::new(clock, 7, (mailbox.clone(), mail), reports, workers, None), mailbox)
+    (Local::new(clock, 7, (mailbox.clone(), mail), reports, workers), mailbox)
 }
 
 fn looping<A: Adapter>(program: &Arc<Program>, adapter: A, first: Vec<TickKind>) -> ControlLoop<A> {
@@ -232,7 +256,7 @@ async fn workers_come_before_outside_input() {
     let (mailbox, mail) = mpsc::unbounded_channel();
     let (reports_in, reports) = mpsc::unbounded_channel();
     let workers = RunWorkers::new(WorkerPool::new(World::new().tools(), 1), "run".into(), reports_in.clone());
-    let mut local = Local::new(Clock::Real, 0, (mailbox.clone(), mail), reports, workers, None);
+    let mut local = Local::new(Clock::Real, 0, (mailbox.clone(), mail), reports, workers);
     let report = |job| TickKind::StepResult { job, dispatch: 0, outcome: TaskOutcome::success(Value::Null) };
     mailbox.send(Mail::Tick(Box::new(TickKind::Pause { request: None }))).expect("open");
     mailbox.send(Mail::Inbox).expect("open");

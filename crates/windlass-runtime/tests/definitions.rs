@@ -73,7 +73,7 @@ async fn a_delay_sees_the_turn_that_has_ended() {
     assert_eq!(report.status, Status::Succeeded, "{:?}", report.error);
     let started: Vec<i64> = events(&*store, "r")
         .iter()
-        .filter(|event| &*event.kind == "loop.iteration.started")
+        .filter(|event| event.type_name() == "loop.iteration.started")
         .map(|event| event.at.as_ms() / 60_000)
         .collect();
     assert_eq!([started[1] - started[0], started[2] - started[1]], [1, 2]);

@@ -144,7 +144,7 @@ async fn pause_stops_between_tasks_and_resume_goes_on() {
     until(|| status(&store, "r") == RunStatus::Running).await;
     world.open("second");
     assert_eq!(end(&mut handle).await.output, json(r#"{"both": ["first", "second"]}"#));
-    let kinds: Vec<String> = events(&*store, "r").iter().map(|event| event.kind.to_string()).collect();
+    let kinds: Vec<String> = events(&*store, "r").iter().map(|event| event.type_name().to_owned()).collect();
     assert_eq!(kinds.iter().filter(|kind| *kind == "workflow.paused").count(), 1);
     assert_eq!(kinds.iter().filter(|kind| *kind == "workflow.resumed").count(), 1);
 }

@@ -47,7 +47,7 @@ async fn two_readers_see_the_same_and_one_that_comes_back_misses_nothing() {
         let mut second = engine.events(RUN, 0).expect("a reader");
         // One reader has seen some while the run waits, and goes away.
         let mut seen = Vec::new();
-        while seen.last().is_none_or(|event: &Event| &*event.kind != "workflow.idle") {
+        while seen.last().is_none_or(|event: &Event| event.type_name() != "workflow.idle") {
             seen.push(in_time(first.next()).await.expect("readable").expect("an event"));
         }
         let last = first.after();
@@ -55,7 +55,7 @@ async fn two_readers_see_the_same_and_one_that_comes_back_misses_nothing() {
         engine.request(RUN, "s", Request::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
         let all = rest(&mut second).await;
         assert_eq!(numbers(&all), (1..=all.len() as u64).collect::<Vec<_>>(), "{keep:?}");
-        assert_eq!(all.last().map(|event| &*event.kind), Some("workflow.finished"), "{keep:?}");
+        assert_eq!(all.last().map(|event| event.type_name()), Some("workflow.finished"), "{keep:?}");
         seen.extend(rest(&mut engine.events(RUN, last).expect("a reader")).await);
         assert_eq!(seen, all, "{keep:?}");
         assert_eq!(in_time(handle.wait()).await.expect("an end").status, Status::Succeeded);
@@ -97,8 +97,8 @@ async fn what_memory_no_longer_holds_is_told_of_once() {
     let seen = rest(&mut engine.events(RUN, 5).expect("a reader")).await;
     let (trimmed, newest) = seen.split_first().expect("events");
     let newest_number = newest.last().map_or(0, |event| event.seq);
-    assert_eq!((&*trimmed.kind, newest.len()), ("events.trimmed", 10));
-    assert_eq!(to_json(&trimmed.data), format!(r#"{{"from":6,"to":{}}}"#, newest_number - 10));
+    assert_eq!((trimmed.type_name(), newest.len()), ("events.trimmed", 10));
+    assert_eq!(to_json(&Value::map(trimmed.fields())), format!(r#"{{"from":6,"to":{}}}"#, newest_number - 10));
     assert_eq!(numbers(newest), (newest_number - 9..=newest_number).collect::<Vec<_>>());
     // Whoever comes back with the number of the word about the gap has the same rest.
     assert_eq!(rest(&mut engine.events(RUN, trimmed.seq).expect("a reader")).await, newest);
@@ -108,7 +108,7 @@ async fn what_memory_no_longer_holds_is_told_of_once() {
     drop(handle);
     let gone = rest(&mut engine.events(RUN, 5).expect("a reader")).await;
     assert_eq!(
-        gone.iter().map(|event| to_json(&event.data)).collect::<Vec<_>>(),
+        gone.iter().map(|event| to_json(&Value::map(event.fields()))).collect::<Vec<_>>(),
         [format!(r#"{{"from":6,"to":{newest_number}}}"#)]
     );
 }
@@ -128,7 +128,7 @@ async fn a_run_of_another_process_is_followed_to_its_end() {
     until(|| there.resident() == 1).await;
     there.request(RUN, "s", Request::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
     let seen = in_time(reading).await.expect("read");
-    assert_eq!(seen.last().map(|event| &*event.kind), Some("workflow.finished"));
+    assert_eq!(seen.last().map(|event| event.type_name()), Some("workflow.finished"));
     assert!(matches!(here.events("nobody", 0), Err(RuntimeError::NoSuchRun(_))));
 }
 
@@ -155,12 +155,12 @@ async fn what_a_worker_tells_comes_before_its_result_and_never_after() {
         let mut told = Vec::new();
         while told.last().is_none_or(|kind: &String| kind != "job.refused") {
             let event = in_time(reader.next()).await.expect("readable").expect("an event");
-            if &*event.kind == "task.processed" {
+            if event.type_name() == "task.processed" {
                 let speaker: Option<Publish> = locked(&spoken).take();
                 speaker.expect("it was called").send("told", Value::from("late"));
             }
-            let word = event.data.get("word").and_then(Value::as_str).unwrap_or_default();
-            told.push(format!("{}{word}", event.kind));
+            let word = event.fields().get("word").and_then(Value::as_str).unwrap_or_default().to_owned();
+            told.push(format!("{}{word}", event.type_name()));
         }
         told.retain(|kind| kind.starts_with("told") || kind == "task.processed");
         assert_eq!(told, ["toldone", "toldtwo", "task.processed"], "{keep:?}");

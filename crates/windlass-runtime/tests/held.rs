@@ -29,7 +29,7 @@ fn status(store: &MemoryStore) -> RunStatus {
 }
 
 fn kinds(store: &MemoryStore) -> Vec<String> {
-    events(store, "r").iter().map(|event| event.kind.to_string()).collect()
+    events(store, "r").iter().map(|event| event.type_name().to_owned()).collect()
 }
 
 /// Released from memory at once, so that it has to come back.

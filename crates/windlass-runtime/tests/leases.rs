@@ -53,21 +53,21 @@ async fn a_zombies_late_answer_is_refused() {
     // The second worker has answered, and the pipeline has gone on.
     until(|| world.ledger().iter().any(|effect| effect.tool == "gate")).await;
     wake.send(()).expect("the zombie sleeps");
-    until(|| events(&*store, RUN).iter().any(|event| &*event.kind == "job.refused")).await;
+    until(|| events(&*store, RUN).iter().any(|event| event.type_name() == "job.refused")).await;
     world.open("end");
     assert_eq!(in_time(handle.wait()).await.expect("an end").status, Status::Succeeded);
 
     let events = events(&*store, RUN);
-    let refused = events.iter().find(|event| &*event.kind == "job.refused").expect("it is told of");
-    let number = |name: &str| refused.data.get(name).and_then(Value::as_int);
-    assert_eq!((number("job"), number("epoch")), (Some(0), Some(1)), "{:?}", refused.data);
-    assert!(number("expected") > Some(2), "{:?}", refused.data);
+    let refused = events.iter().find(|event| event.type_name() == "job.refused").expect("it is told of");
+    let number = |name: &str| refused.fields().get(name).and_then(Value::as_int);
+    assert_eq!((number("job"), number("epoch")), (Some(0), Some(1)), "{refused:?}");
+    assert!(number("expected") > Some(2), "{refused:?}");
     let result = |label: &str| {
         let task = Value::from(label);
-        let told = events.iter().filter(|event| &*event.kind == "task.processed");
-        let told = told.filter(|event| event.data.get("task") == Some(&task)).collect::<Vec<_>>();
+        let told = events.iter().filter(|event| event.type_name() == "task.processed");
+        let told = told.filter(|event| event.fields().get("task") == Some(&task)).collect::<Vec<_>>();
         assert_eq!(told.len(), 1, "{label} is processed once");
-        told[0].data.get("outcome").and_then(|outcome| outcome.get("result")).cloned()
+        told[0].fields().get("outcome").and_then(|outcome| outcome.get("result")).cloned()
     };
     assert_eq!(result("two"), Some(Value::from("second")));
     let keys = locked(&keys).clone();

@@ -30,7 +30,7 @@ fn origin(store: &MemoryStore, run: &str) -> (String, String, bool) {
 /// Everything that the events of a run say has begun.
 fn begun(store: &MemoryStore, run: &str) -> BTreeSet<String> {
     let begins = |kind: &str| matches!(kind, "step.started" | "loop.iteration.started" | "task.started");
-    events(store, run).iter().filter(|event| begins(&event.kind)).map(|event| event.path.to_string()).collect()
+    events(store, run).iter().filter(|event| begins(event.type_name())).map(|event| event.path.to_string()).collect()
 }
 
 const SEQUENCE: &str = r#"{"actions": {
@@ -118,8 +118,8 @@ async fn a_restart_at_anything_that_has_begun_ends_as_the_run_did() {
             }
             assert_eq!(origin(&store, &id), ("old".to_owned(), path.clone(), false));
             let told = events(&*store, &id);
-            assert_eq!(&*told[0].kind, "workflow.restarted", "{name} from {path}");
-            assert_eq!(told[0].data.get("path").and_then(Value::as_str), Some(&*path));
+            assert_eq!(told[0].type_name(), "workflow.restarted", "{name} from {path}");
+            assert_eq!(told[0].fields().get("from_path").and_then(Value::as_str), Some(&*path));
             // Asked for once more, it is the same run; another place is another run.
             let calls = shop.calls().len();
             ended(engine.restart("old", restart).await).await;

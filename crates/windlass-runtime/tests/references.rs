@@ -46,7 +46,7 @@ fn references(value: &Value, found: &mut Vec<Stored>) {
 
 fn stored_in(events: &[Event]) -> Vec<Stored> {
     let mut found = Vec::new();
-    events.iter().for_each(|event| references(&event.data, &mut found));
+    events.iter().for_each(|event| references(&Value::map(event.fields()), &mut found));
     found
 }
 
@@ -59,18 +59,18 @@ async fn events_carry_the_reference_and_never_the_body() {
     assert_eq!(report.status, Status::Succeeded);
     let told = events(&*store, "a");
     for event in &told {
-        let text = to_json(&event.data);
+        let text = to_json(&Value::map(event.fields()));
         assert!(
             text.len() < 1_000 && !text.contains("xxxxxxxx"),
             "{} carries a body: {} bytes",
-            event.kind,
+            event.type_name(),
             text.len()
         );
     }
     let found = stored_in(&told);
     let kinds = ["task.processed", "step.done", "ctx.patched", "workflow.finished"];
     for kind in kinds {
-        let of_kind = told.iter().filter(|event| &*event.kind == kind).cloned().collect::<Vec<_>>();
+        let of_kind = told.iter().filter(|event| event.type_name() == kind).cloned().collect::<Vec<_>>();
         assert!(!stored_in(&of_kind).is_empty(), "`{kind}` refers to what is large");
     }
     for stored in &found {
@@ -99,7 +99,7 @@ async fn a_damaged_value_is_found_when_it_is_read_and_named() {
     drop(handle);
     let store = Arc::new(store.crash());
     // What a worker has reported cannot be made anew, as what was computed from it can.
-    let reported = events(&*store, "a").into_iter().filter(|event| &*event.kind == "task.processed");
+    let reported = events(&*store, "a").into_iter().filter(|event| event.type_name() == "task.processed");
     let kept = stored_in(&reported.collect::<Vec<_>>()).pop().expect("the result is stored");
     assert!(store.damage_blob(&kept.hash));
     // A world of its own: the first engine stays at its gate.

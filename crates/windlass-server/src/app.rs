@@ -1,7 +1,7 @@
 //! What all handlers share.
 
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{RwLock, watch};
@@ -15,7 +15,6 @@ use crate::catalog::Definitions;
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::rate::{Bucket, Strangers};
-use crate::triggers::Told;
 use crate::triggers::queue::Queues;
 use crate::views::Views;
 use crate::workers::Dispatcher;
@@ -45,9 +44,6 @@ pub struct Parts {
     pub views: Views,
 }
 
-/// Hears what triggers do.
-type Listener = Box<dyn Fn(&Told) + Send + Sync>;
-
 /// What watches over requests, made from the options.
 pub(crate) struct Watch {
     pub hosts: Hosts,
@@ -58,8 +54,6 @@ pub(crate) struct Watch {
     pub refusals_noted: Bucket,
     /// Runs that wait for their turn.
     pub queues: Queues,
-    /// Whoever keeps a log.
-    listener: OnceLock<Listener>,
     draining: watch::Sender<bool>,
     /// What came of the newest try to write the store.
     written: watch::Sender<Tried>,
@@ -92,23 +86,11 @@ impl App {
             unproven: Strangers::default(),
             refusals_noted: Bucket::default(),
             queues: Queues::default(),
-            listener: OnceLock::new(),
             draining: watch::channel(false).0,
             written: watch::Sender::new(Tried::default()),
             making: Arc::default(),
         };
         App(Arc::new(Shared { parts, watch }))
-    }
-
-    /// From now on this one hears what triggers do. There is one listener, the first.
-    pub fn listen_to_triggers(&self, listener: impl Fn(&Told) + Send + Sync + 'static) {
-        let _ = self.0.watch.listener.set(Box::new(listener));
-    }
-
-    pub(crate) fn tell(&self, told: &Told) {
-        if let Some(listener) = self.0.watch.listener.get() {
-            listener(told);
-        }
     }
 
     pub(crate) fn watch(&self) -> &Watch {

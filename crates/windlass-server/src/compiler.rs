@@ -1,10 +1,11 @@
-//! What the server needs of whoever knows dialects.
+//! Compiles registered definitions: what the server needs of the program around it.
 
 use std::sync::Arc;
 
 use windlass_core::plan::Plan;
+use windlass_dialect::Registry;
 use windlass_syntax::Report;
-use windlass_value::{BlobHash, Value};
+use windlass_value::BlobHash;
 
 /// A definition as somebody hands it in.
 #[derive(Clone, Debug)]
@@ -27,14 +28,10 @@ pub trait Compiler: Send + Sync {
     /// Every problem at once, if there is one.
     fn compile(&self, draft: &Draft, catalog: &dyn Catalog) -> Result<Compiled, Vec<Report>>;
 
-    /// The dialects there are. None are told: any name may be one.
-    fn dialects(&self) -> Vec<&str> {
-        Vec::new()
-    }
-
-    /// What is given to a start and never read, each with a hint: most likely a slip.
-    fn slips(&self, _plan: &Plan, _input: &Value) -> Vec<(String, String)> {
-        Vec::new()
+    /// The dialects that definitions may be written in, and runs may have. None: any name may be one.
+    fn dialects(&self) -> &Registry {
+        static NONE: Registry = Registry::new();
+        &NONE
     }
 }
 

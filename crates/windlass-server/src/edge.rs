@@ -12,6 +12,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use tracing::field::Empty;
+use tracing::{Instrument, Span, debug, error, info_span};
 use windlass_runtime::real_now;
 use windlass_value::Timestamp;
 
@@ -51,9 +53,23 @@ const CLOSING_LINE: &[u8] = b"{\"type\":\"closing\"}\n";
 pub async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let asked = Arc::new(Asked::of(&app, &mut request).await);
+    // The route and never the path: what stands in its place may be anything.
+    let span = info_span!("request", method = asked.method.as_str(), route = asked.route(), status = Empty);
+    async move {
+        let answer = answered(&app, asked, request, next, began).await;
+        let (status, took_ms) = (answer.status().as_u16(), began.elapsed().as_millis() as u64);
+        Span::current().record("status", status);
+        debug!(status, took_ms, "request answered");
+        answer
+    }
+    .instrument(span)
+    .await
+}
+
+async fn answered(app: &App, asked: Arc<Asked>, request: Request, next: Next, began: Instant) -> Response {
     let in_chunks = request.headers().contains_key(header::TRANSFER_ENCODING);
-    let answer = match admit(&app, &request, &asked) {
-        Ok(()) => answer(&app, &asked, request, next).await,
+    let answer = match admit(app, &request, &asked) {
+        Ok(()) => answer(app, &asked, request, next).await,
         Err(problem) => problem.into_response(),
     };
     let mut answer = as_problem(answer).await;
@@ -373,6 +389,8 @@ fn add_headers(answer: &mut Response) {
 
 /// A handler that panics answers with a problem, and what it was about is not told.
 pub fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
+    // The panic's own message may hold values: it is on stderr, where panics go.
+    error!("request panicked");
     let detail = "the server has a defect and stopped in the middle of this request";
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail).into_response()
 }

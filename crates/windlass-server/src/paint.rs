@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use windlass_core::plan::Plan;
-use windlass_core::{Event, FrameView, Program, State, frame_tree};
+use windlass_core::{
+    Event, EventKind, FrameView, IdleReason, LoopEventLimits, LoopStats, Program, RunResult, State, frame_tree,
+};
 use windlass_draw::{Drawing, RunDrawing};
 use windlass_runtime::show::{Piece, StoredEvents, now_of, path_of_frame};
 use windlass_runtime::{RuntimeError, steps_of};
@@ -196,28 +198,42 @@ pub fn timeline<T>(
 /// What has ended and what goes on, told as events would tell it.
 fn from_state(row: &RunRow, program: &Program, state: &State) -> Drawing {
     let mut drawing = RunDrawing::new(&program.plan).named(&*row.run);
-    let mut tell = |kind: &str, path: &str, at: Timestamp, data: Value| {
-        drawing.event(&Event { seq: 1, at, kind: kind.into(), path: path.into(), data });
+    let mut tell = |kind: EventKind, path: &str, at: Timestamp| {
+        drawing.event(&Event { seq: 1, at, path: path.into(), kind });
     };
-    tell("workflow.started", "", row.created_at, Value::Null);
+    tell(EventKind::WorkflowStarted { definition: program.plan.name.clone() }, "", row.created_at);
     for (name, step) in steps_of(program, state) {
-        tell("step.started", &name, row.created_at, Value::Null);
+        tell(step_started(), &name, row.created_at);
+        let status = step.status;
         if let Some(looping) = &step.looping {
-            tell("loop.started", &name, row.created_at, Value::Null);
-            let stats = Value::object([("failed", Value::from(looping.failed))]);
-            let reason = Value::from(looping.reason.as_str());
-            let data = [("turns", Value::from(looping.turns)), ("reason", reason), ("stats", stats)];
-            tell("loop.done", &name, state.now, Value::object(data));
+            tell(loop_started(looping.kind.clone(), None), &name, row.created_at);
+            let done = EventKind::LoopDone {
+                iterations: looping.turns,
+                reason: looping.reason,
+                status,
+                stats: LoopStats {
+                    total: looping.turns,
+                    success: looping.turns.saturating_sub(looping.failed),
+                    failed: looping.failed,
+                },
+                usage: Value::Null,
+                unjudged: looping.unjudged,
+            };
+            tell(done, &name, state.now);
         }
-        let status = Value::object([("status", step.status.as_str())]);
-        tell("step.done", &name, state.now, status);
+        tell(
+            EventKind::StepDone { status, output: None, error: None, usage: Value::Null, firing: None },
+            &name,
+            state.now,
+        );
     }
     live(&frame_tree(program, state), "", &mut tell);
     if state.paused && state.held.is_none() {
-        tell("workflow.paused", "", state.now, Value::Null);
+        tell(EventKind::WorkflowPaused {}, "", state.now);
     }
-    if let Some(result) = state.result() {
-        tell("workflow.finished", "", state.now, Value::object([("status", result.status.as_str())]));
+    if let Some(RunResult { status, .. }) = state.result() {
+        let (output, error, usage) = (Value::Null, None, Value::Null);
+        tell(EventKind::WorkflowFinished { status: *status, output, error, usage }, "", state.now);
     }
     let gone = "this run has told more than could be read yet: boxes inside loops show what goes on now".to_owned();
     let mut drawn = drawing.so_far(now_of(row, state.now));
@@ -225,26 +241,35 @@ fn from_state(row: &RunRow, program: &Program, state: &State) -> Drawing {
     drawn
 }
 
-fn live(frames: &[FrameView], above: &str, tell: &mut dyn FnMut(&str, &str, Timestamp, Value)) {
+fn step_started() -> EventKind {
+    let (kind, token, visit, args) = (Arc::default(), None, None, Value::Null);
+    EventKind::StepStarted { kind, token, visit, args, worker: None, firing: None, from: None }
+}
+
+fn loop_started(kind: Arc<str>, count: Option<u64>) -> EventKind {
+    EventKind::LoopStarted { kind, limits: LoopEventLimits { count, ..LoopEventLimits::default() } }
+}
+
+fn live(frames: &[FrameView], above: &str, tell: &mut dyn FnMut(EventKind, &str, Timestamp)) {
     for frame in frames {
         let path = path_of_frame(above, frame);
         let at = frame.started_at;
-        tell("step.started", &path, at, Value::Null);
+        tell(step_started(), &path, at);
         if frame.attempt > 1 {
-            tell("task.started", &path, at, Value::object([("attempt", Value::from(frame.attempt))]));
+            let (task, attempt) = (Arc::default(), frame.attempt);
+            tell(EventKind::TaskStarted { task, attempt, tool: None, call: 0 }, &path, at);
         }
+        let idle = |because: IdleReason| EventKind::StepIdle { because, worker: None, firing: None };
         match frame.doing {
-            "waiting" => tell("step.idle", &path, at, Value::Null),
-            "retrying" => tell("step.idle", &path, at, Value::object([("because", "retry")])),
+            "waiting" => tell(idle(IdleReason::Wait), &path, at),
+            "retrying" => tell(idle(IdleReason::Retry), &path, at),
             _ => {}
         }
         if let Some(looping) = &frame.looping {
-            let most = Value::object([("count", Value::from(looping.most))]);
-            tell("loop.started", &path, at, Value::object([("limits", most)]));
+            tell(loop_started(Arc::default(), looping.most), &path, at);
             if looping.ended > 0 {
-                let turns = [("from", 0), ("to", looping.ended - 1), ("failed", looping.failed)];
-                let turns = turns.map(|(name, number)| (name, Value::from(number)));
-                tell("loop.progress", &path, at, Value::object(turns));
+                let (to, failed) = (looping.ended - 1, looping.failed);
+                tell(EventKind::LoopProgress { from: 0, to, failed }, &path, at);
             }
         }
         live(&frame.children, &path, tell);

@@ -187,6 +187,7 @@ impl From<RuntimeError> for Problem {
             RuntimeError::Closing | RuntimeError::Fenced | RuntimeError::MissingTools { .. } => {
                 (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE)
             }
+            error if error.needs_newer() => (StatusCode::CONFLICT, codes::CONFLICT),
             // The disk, not the program: a full one shows itself as any of these.
             RuntimeError::Store(StoreError {
                 kind: StoreErrorKind::Busy | StoreErrorKind::Full | StoreErrorKind::Io | StoreErrorKind::Stopped,

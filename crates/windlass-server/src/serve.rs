@@ -5,6 +5,7 @@ mod files;
 mod table;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -23,6 +24,7 @@ use crate::auth::gate::gate;
 use crate::hosts::{BindError, check_bind};
 use crate::problem::codes;
 use crate::triggers::{Scheduler, hooks, queue};
+use crate::workers::presence;
 use crate::{App, Problem, api, edge, page};
 
 /// No request is larger.
@@ -108,6 +110,7 @@ pub async fn serve(app: App) -> Result<Running, StartError> {
     let _ = app.at_store(hooks::tell_without_secret).await;
     tokio::spawn(Scheduler::new(app.clone()).run());
     tokio::spawn(queue::watch(app.clone()));
+    tokio::spawn(presence::watch(Arc::downgrade(&app.dispatcher)));
     let served = tokio::spawn(async move {
         let connections = connections::Connections::new(app.clone(), listener);
         let stopping = app.clone();

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::Event;
 use windlass_core::plan::Plan;
-use windlass_value::{Timestamp, Value};
+use windlass_core::{Event, EventKind, Status};
+use windlass_value::{Timestamp, known};
 
 /// Entries that are kept. Of what is inside of turns, the oldest go first.
 const ENTRIES_MAX: usize = 5_000;
@@ -42,15 +42,16 @@ impl Timeline {
     }
 
     pub fn event(&mut self, event: &Event) {
-        match &*event.kind {
-            "step.started" => self.begin(event, false),
-            "loop.iteration.started" => self.begin(event, true),
-            "step.done" | "step.failed" | "step.skipped" => self.end(event, false),
-            "loop.iteration.done" => self.end(event, true),
-            "task.started" => {
-                let attempt = event.data.get("attempt").and_then(Value::as_int).unwrap_or(1);
+        match &event.kind {
+            EventKind::StepStarted { .. } => self.begin(event, false),
+            EventKind::IterationStarted { .. } => self.begin(event, true),
+            EventKind::StepDone { status, .. }
+            | EventKind::StepFailed { status, .. }
+            | EventKind::StepSkipped { status, .. } => self.end(event, *status, false),
+            EventKind::IterationDone { status, .. } => self.end(event, *status, true),
+            EventKind::TaskStarted { attempt, .. } => {
                 if let Some(entry) = self.around(&event.path) {
-                    entry.attempts = entry.attempts.max(u32::try_from(attempt).unwrap_or(u32::MAX));
+                    entry.attempts = entry.attempts.max(*attempt);
                 }
             }
             _ => {}
@@ -87,15 +88,9 @@ impl Timeline {
         }
     }
 
-    fn end(&mut self, event: &Event, is_turn: bool) {
-        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(Arc::<str>::from);
-        let said = text(event.data.get("status"));
-        let status = said.unwrap_or_else(|| if &*event.kind == "step.skipped" { "skipped" } else { "failed" }.into());
-        let error = event.data.get("error").filter(|error| !error.is_null());
-        let error = error.map(|error| {
-            let part = |key: &str| text(error.get(key)).unwrap_or_default();
-            (part("code"), part("message"))
-        });
+    fn end(&mut self, event: &Event, status: Status, is_turn: bool) {
+        let status = known(status.as_str());
+        let error = event.kind.error().map(|error| (error.code.clone(), error.message.clone()));
         match self.open.remove(&event.path).and_then(|seq| self.entries.get_mut(&seq)) {
             Some(entry) => {
                 entry.status = status;
@@ -103,7 +98,7 @@ impl Timeline {
                 entry.error = error;
             }
             // It never ran.
-            None if !is_turn && &*event.kind == "step.skipped" => {
+            None if matches!(event.kind, EventKind::StepSkipped { .. }) => {
                 let (path, at) = (event.path.clone(), event.at);
                 let (ended_at, attempts) = (Some(at), 0);
                 let entry = Entry { path, status, started_at: at, ended_at, attempts, error, is_turn };
@@ -169,7 +164,8 @@ mod tests {
 
     fn tell(timeline: &mut Timeline, seq: u64, kind: &str, path: &str, data: &str) {
         let data = windlass_value::parse_json(data).expect("a test's own JSON");
-        timeline.event(&Event { seq, at: Timestamp(seq as i64 * 1_000), kind: kind.into(), path: path.into(), data });
+        let kind = EventKind::with_defaults(kind, data.as_map().expect("an object").clone());
+        timeline.event(&Event { seq, at: Timestamp(seq as i64 * 1_000), path: path.into(), kind });
     }
 
     #[test]
@@ -187,7 +183,7 @@ mod tests {
             r#"{"status": "failed", "error": {"code": "503", "message": "no"}}"#,
         );
         tell(&mut timeline, 6, "loop.iteration.done", "sync[0]", r#"{"status": "failed"}"#);
-        tell(&mut timeline, 7, "step.skipped", "after", r#"{"reason": "x"}"#);
+        tell(&mut timeline, 7, "step.skipped", "after", r#"{"status": "skipped", "reason": "x"}"#);
         let seen = |parent: &str| -> Vec<String> {
             let inside = timeline.inside(parent, 0);
             inside.map(|(_, entry)| format!("{} {} {}", entry.path, entry.status, entry.attempts)).collect()

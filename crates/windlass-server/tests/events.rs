@@ -230,11 +230,11 @@ async fn what_can_never_be_is_a_slip_and_no_empty_answer() {
         ("r1/events?path=zz", 404, steps),
         ("r1/events?path=cuont%5B%5D", 404, "did you mean `count`?"),
         ("r1/events?path=count%5B99%5D", 200, ""),
-        ("r1/events?type=zz", 400, "docs/output.md lists the types"),
+        ("r1/events?type=zz", 400, "docs/events.md lists the types"),
         ("r1/events?type=step.dome", 400, "did you mean `step.done`?"),
         ("r1/events?type=step.done,stepdone", 200, ""),
         ("r1/events?type=loop.judged", 200, ""),
-        ("r2/events?type=step.zzzzzz", 400, "docs/output.md lists the types"),
+        ("r2/events?type=step.zzzzzz", 400, "docs/events.md lists the types"),
         ("r2/events?type=stp.done", 400, "did you mean `step.done`?"),
         // A worker may yet tell of it.
         ("r2/events?type=render.frame", 200, ""),

@@ -10,7 +10,7 @@ use axum::http::Method;
 use common::{HELD, Reply, World, in_time};
 use serde_json::{Value as Json, json};
 use tokio::task::JoinHandle;
-use windlass_store::{SqliteOptions, SqliteStore};
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
 const ASKS: &str = r#"{"name": "asks", "triggers": {"call": {"type": "request", "runtimeConfiguration": {"concurrency": {"runs": 1}}}},
     "actions": {"ask": {"type": "approval", "inputs": {"title": "Go on?"}}}}"#;

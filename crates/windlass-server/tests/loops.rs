@@ -11,7 +11,8 @@ use windlass_core::{Limits, Status, TurnRecord};
 use windlass_runtime::codec::{TurnPack, encode};
 use windlass_server::ServerOptions;
 use windlass_server::views::Views;
-use windlass_store::{MemoryStore, NewRun, RunBatch, SqliteOptions, SqliteStore, Store, TurnRow};
+use windlass_store::{MemoryStore, NewRun, RunBatch, Store, TurnRow};
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_value::{BlobHash, Duration, Timestamp, Value};
 
 #[tokio::test]

@@ -5,10 +5,10 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use axum::http::Method;
-use common::{Reply, World, in_time};
+use common::{Reply, World, in_time, log};
 use serde_json::{Value as Json, json};
 use windlass_runtime::{TriggerOptions, real_now};
-use windlass_server::triggers::{Scheduler, What, prefix, queue};
+use windlass_server::triggers::{Scheduler, prefix, queue};
 use windlass_store::{MemoryStore, RunFilter, Store, StoreRead};
 use windlass_value::{Timestamp, Value};
 
@@ -240,15 +240,10 @@ async fn a_schedule_queues_then_skips_and_says_so() {
     let world = World::new();
     let lines = Arc::new(Mutex::new(Vec::new()));
     let noted = lines.clone();
-    world.app.listen_to_triggers(move |told| {
-        let detail = match &told.what {
-            What::Fired { runs, waiting } => format!("{} {waiting}", runs.len()),
-            What::Skipped { why } | What::Failed { why } => why.clone(),
-            What::Repeated { run } => run.clone(),
-            What::Missed { times } => times.to_string(),
-        };
-        let line = format!("{} {} {} {} {detail}", told.definition, told.trigger, told.kind, told.what.word());
-        noted.lock().expect("unharmed").push(line);
+    let _guard = log::on_line(move |line| {
+        if line.starts_with("trigger ") {
+            noted.lock().expect("unharmed").push(line.to_owned());
+        }
     });
     let bounds = r#""runtimeConfiguration": {"concurrency": {"runs": 1, "maximumWaitingRuns": 1}},"#;
     world
@@ -265,14 +260,22 @@ async fn a_schedule_queues_then_skips_and_says_so() {
     }
     assert_eq!(runs(&world.store), 2);
     let full = "as many runs of this trigger as may are under way (1) and wait (1)";
+    let line = |what: &str, hour: i64, rest: &str| {
+        let due = hours_from(now, hour);
+        format!("trigger {what} definition=tidy trigger=tick kind=recurrence due={due} {rest}")
+    };
+    let lines = lines.lock().expect("unharmed").clone();
+    // Which run it is has been drawn.
+    let (first, second) = (lines[0].split_once(" run="), lines[1].split_once(" run="));
+    let [(fired, one), (also, two)] = [first, second].map(|line| line.expect("a run"));
+    assert_eq!([format!("{fired} "), format!("{also} ")], [line("fired", 1, ""), line("fired", 2, "")]);
+    assert!(one.ends_with(" runs=1") && two.ends_with(" runs=1 waiting=1"), "{lines:?}");
     let expected = [
-        "tidy tick recurrence fired 1 0".to_owned(),
-        "tidy tick recurrence fired 1 1".to_owned(),
-        format!("tidy tick recurrence skipped {full}"),
-        "tidy tick recurrence missed 3".to_owned(),
-        format!("tidy tick recurrence skipped {full}"),
+        line("skipped", 3, &format!("why={full}")),
+        "trigger missed definition=tidy trigger=tick kind=recurrence times=3".to_owned(),
+        line("skipped", 7, &format!("why={full}")),
     ];
-    assert_eq!(*lines.lock().expect("unharmed"), expected);
+    assert_eq!(lines[2..], expected);
     let facts = trigger(&world).await;
     assert_eq!((&facts["skipped"], &facts["skipped_at"]), (&json!(full), &json!(hours_from(now, 7).to_string())));
     let figures = world.get("/metrics").await.text();

@@ -10,10 +10,11 @@ use std::time::Duration;
 use axum::Json as Body;
 use axum::routing::post;
 use common::{BROKEN, World, counting, in_time};
+use opentelemetry::trace::{Span as _, Tracer as _};
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use windlass_server::trace::Traces;
+use windlass_server::trace::{EngineSpans, Traces};
 
 /// Takes what is sent to it.
 struct Collector {
@@ -154,4 +155,27 @@ async fn a_collector_that_is_away_holds_nobody_up() {
     in_time(lost).await;
     assert!(Traces::start(&world.app, "no address").is_err());
     traces.stop(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn spans_of_the_engine_are_sent_when_they_end_and_before_it_stops() {
+    let mut collector = Collector::new().await;
+    let (tracer, spans) = EngineSpans::new();
+    // Before anybody sends them, after that, and just before the end.
+    tracer.start("request").end();
+    let traces = spans.send_to(&collector.endpoint).unwrap();
+    let mut names = Vec::new();
+    let mut sent = async |names: &mut Vec<String>| {
+        let body = in_time(collector.sent.recv()).await.expect("spans");
+        let spans = body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone();
+        names.extend(spans.iter().map(|span| span["name"].as_str().unwrap().to_owned()));
+    };
+    sent(&mut names).await;
+    tracer.start("job").end();
+    tracer.start("commit").end();
+    traces.stop(Duration::from_secs(5)).await;
+    while names.len() < 3 {
+        sent(&mut names).await;
+    }
+    assert_eq!(names, ["request", "job", "commit"]);
 }

@@ -12,8 +12,10 @@ pub enum StoreErrorKind {
     Damaged,
     /// Another process holds a lock for longer than we wait.
     Busy,
-    /// Made by a version this program cannot read.
+    /// Not a store that this program can read.
     Version,
+    /// Written in a newer format than this program knows. Nothing is wrong with it, and nothing was changed.
+    NeedsNewer,
     /// The store was stopped by an earlier error.
     Stopped,
 }
@@ -43,8 +45,18 @@ impl StoreError {
         self
     }
 
+    /// The refusal of something that a newer program has written: `what` names it, `kind` says which of its versions is meant.
+    pub fn needs_newer(what: &str, kind: &str, found: u64, known: u64) -> StoreError {
+        let message = format!(
+            "needs a newer version of windlass: {what} was written with {kind} {found}, this program reads up to \
+             {known}"
+        );
+        let hint = "use the newer version of windlass; this one has changed nothing";
+        StoreError::new(StoreErrorKind::NeedsNewer, message).hint(hint)
+    }
+
     /// What every call after the first failed write or sync gets.
-    pub(crate) fn stopped_by(first: &StoreError) -> StoreError {
+    pub fn stopped_by(first: &StoreError) -> StoreError {
         let message = format!("The store was stopped by an earlier error: {}", first.message);
         let hint = "End this process, look at the disk, then start again: what was acknowledged is still there.";
         StoreError { kind: StoreErrorKind::Stopped, message, file: first.file.clone(), hint: Some(hint.to_owned()) }

@@ -4,19 +4,18 @@
 //! dialects. Everything here suits several processes, and later several servers, on one store: ownership is a row with an
 //! epoch, never a lock inside one process.
 
+pub mod backend;
 mod checksum;
 pub mod conformance;
 mod error;
 mod memory;
 mod row;
-mod sqlite;
 mod verify;
 mod writer;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::{Fault, MemoryStore};
 pub use row::*;
-pub use sqlite::{Durability, SqliteOptions, SqliteSettings, SqliteStore};
 pub use writer::{CommitHook, CommitLatency, CommitMoment, CommitPoint, GroupWriter, Reply, WriterLimits};
 
 use std::sync::Arc;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{BlobHash, Timestamp};
 
+use crate::StoreError;
+
 /// Where a run stands, as far as listing and waking it needs to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -101,7 +103,7 @@ pub struct RunBatch {
 
 impl RunBatch {
     /// Whether the parts of the batch fit each other; one that is not sound is a conflict.
-    pub(crate) fn is_sound(&self) -> bool {
+    pub fn is_sound(&self) -> bool {
         let ticks = self.record.as_ref().map_or(0, |record| u64::from(record.ticks));
         let has_ticks = self.record.is_none() || ticks > 0;
         let snapshot_fits = self.snapshot.as_ref().is_none_or(|snapshot| snapshot.tick <= self.expected + ticks);
@@ -239,6 +241,35 @@ pub enum Claim {
     NoSuchRun,
     /// It has ended; nobody needs to own it.
     Ended,
+    /// A newer program has written it, in this format. It is left as it is.
+    NeedsNewer {
+        format: u32,
+    },
+}
+
+impl RunRow {
+    /// Refuses a run that a newer program has written: nothing of it may be read or changed.
+    pub fn check_format(&self) -> Result<(), StoreError> {
+        check_run_format(&self.run, self.format)
+    }
+}
+
+/// The version of the encoding of what is kept of a run: options, journal, snapshots, iterations, result. It is raised when
+/// a program that does not know the new form would misread it. A run is stamped when it is created, and again by every claim:
+/// whoever owns it may write in its own format.
+pub const RUN_FORMAT: u32 = 1;
+
+/// Refuses a run in this format if a newer program has written it.
+pub fn check_run_format(run: &str, format: u32) -> Result<(), StoreError> {
+    if format > RUN_FORMAT {
+        return Err(StoreError::needs_newer(
+            &format!("run `{run}`"),
+            "journal format",
+            format.into(),
+            RUN_FORMAT.into(),
+        ));
+    }
+    Ok(())
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -263,6 +294,8 @@ pub struct InboxRow {
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunRow {
+    /// The version of what is kept of the run; see [`RUN_FORMAT`].
+    pub format: u32,
     /// Order of creation; also the page mark of listings.
     pub number: i64,
     pub run: Arc<str>,
@@ -336,13 +369,10 @@ pub struct StatusCount {
 
 impl RunFilter {
     /// It names whose runs are meant: there are seldom very many of them, of all statuses together.
-    pub(crate) fn is_narrow(&self) -> bool {
+    pub fn is_narrow(&self) -> bool {
         self.definition.is_some() || matches!(self.parent, Some(Parent::Run(_)))
     }
 }
-
-/// Runs that are counted of a definition or a parent, for each that would be counted of a status.
-pub(crate) const COUNTED_OF_ONE: u32 = 10;
 
 /// Whose children a listing gives.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -426,15 +456,14 @@ pub struct Swept {
 }
 
 impl Swept {
-    pub(crate) fn row(&mut self, bytes: u64) {
+    /// Counts a removed row of so many bytes.
+    pub fn row(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
-    pub(crate) fn blob(&mut self, bytes: u64) {
+    /// Counts a removed blob of so many bytes.
+    pub fn blob(&mut self, bytes: u64) {
         self.blobs += 1;
         self.bytes += bytes;
     }
 }
-
-/// Runs that one call of `remove` takes at most.
-pub(crate) const REMOVED_AT_ONCE: usize = 500;

@@ -3,7 +3,7 @@
 use crate::JournalRow;
 
 /// Walks over a run's rows in order and notes what does not fit.
-pub(crate) struct JournalCheck {
+pub struct JournalCheck {
     run: String,
     newest_snapshot: Option<u64>,
     next_tick: Option<u64>,
@@ -12,10 +12,12 @@ pub(crate) struct JournalCheck {
 }
 
 impl JournalCheck {
+    /// Begins with a run and the tick of its newest snapshot.
     pub fn new(run: &str, newest_snapshot: Option<u64>) -> JournalCheck {
         JournalCheck { run: run.to_owned(), newest_snapshot, next_tick: None, next_event: None, findings: Vec::new() }
     }
 
+    /// Checks the next row.
     pub fn row(&mut self, row: &JournalRow) {
         self.check_tick(row.first_tick);
         self.next_tick = Some(row.first_tick + u64::from(row.ticks));

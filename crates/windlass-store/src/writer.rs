@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, ThreadId};
 
+use tracing::{error, trace_span, warn};
+
 use crate::{RunBatch, StoreError, StoreErrorKind, StoreWrite, Verdict};
 
 /// Gets the answer, on the thread that has committed: it must not take long, and need not.
@@ -261,6 +263,8 @@ impl Shared {
         let (batches, replies): (Vec<_>, Vec<_>) =
             group.into_iter().map(|waiting| (waiting.batch, waiting.reply)).unzip();
         let count = batches.len() as u64;
+        let span = trace_span!("commit", batches = count);
+        let _entered = span.enter();
         let mut committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
         let began = std::time::Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| committer.commit(batches)));
@@ -269,6 +273,11 @@ impl Shared {
         self.commits.fetch_add(1, Ordering::Relaxed);
         self.batches.fetch_add(count, Ordering::Relaxed);
         let has_panicked = outcome.is_err();
+        match &outcome {
+            Ok(Ok(_)) => {}
+            Ok(Err(failed)) => warn!(batches = count, why = %failed, "commit failed"),
+            Err(_) => error!(batches = count, "commit panicked"),
+        }
         answer_all(replies, outcome.unwrap_or_else(|_| Err(panicked())));
         if has_panicked {
             self.stop(&panicked());

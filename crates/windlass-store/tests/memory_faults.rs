@@ -1,8 +1,6 @@
 //! The memory store models the faults of a disk.
 
-mod common;
-
-use common::{creation, tick};
+use windlass_store::conformance::batches::{creation, tick};
 use windlass_store::{Fault, MemoryStore, StoreErrorKind, StoreOwners, StoreRead, StoreScan, StoreWrite, Verdict};
 
 fn ticks_of(store: &MemoryStore, run: &str) -> u64 {

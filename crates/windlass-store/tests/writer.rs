@@ -1,13 +1,11 @@
 //! The group writer: together when there is company, at once when there is not, and an answer for everybody.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{creation, tick};
+use windlass_store::conformance::batches::{creation, tick};
 use windlass_store::{
     Claim, CommitMoment, Fault, GroupWriter, InboxRow, InboxVerdict, MemoryStore, PlanRow, Reply, RunBatch, StoreError,
     StoreErrorKind, StoreRead, StoreWrite, Verdict, WriterLimits,

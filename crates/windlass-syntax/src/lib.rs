@@ -5,9 +5,7 @@
 
 mod diagnostic;
 mod json;
-mod nearest;
 mod object;
-mod registered;
 mod render;
 mod source;
 mod tree;
@@ -15,10 +13,9 @@ mod yaml;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Label, Report, Severity};
 pub use json::{ParseLimits, parse_json};
-pub use nearest::nearest;
 pub use object::{Object, did_you_mean, expect_bool, expect_list, expect_text, list_of};
-pub use registered::Registered;
 pub use render::{Colour, excerpt_of};
 pub use source::{Position, Source, Span};
 pub use tree::{Key, Kind, Node, Text, locate, to_value};
+pub use windlass_value::nearest;
 pub use yaml::{Scalars, Yaml, parse_yaml};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use windlass_runtime::{Tool, ToolCall};
-use windlass_tools::test_service::TestService;
+use windlass_testing::test_service::TestService;
 use windlass_tools::{HttpOptions, HttpTool, Outbound};
 use windlass_value::Value;
 

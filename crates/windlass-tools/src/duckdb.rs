@@ -12,6 +12,7 @@ use windlass_value::{Map, Value, to_json};
 
 use crate::info::{ToolInfo, field, required};
 use crate::input::bad;
+use crate::registry::Registration;
 use crate::sql::blocking::{self, Session, Stop};
 use crate::sql::script::{self, Piece};
 use crate::sql::{Entry, OUTPUTS, ROWS_BYTES_MAX, Table, in_statement, too_large, unreadable};
@@ -34,6 +35,9 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         ("input", ""),
     ],
 };
+
+pub(crate) const REGISTRATION: Registration =
+    Registration { info: &INFO, build: |setup| setup.opening(DuckdbTool::new()) };
 
 /// Runs statements over DuckDB databases. Calls that run at the same time over one file share what is open.
 #[derive(Clone, Default)]

@@ -38,6 +38,11 @@ impl Edge {
         Edge(Arc::new(Inner { seals, credentials, known: Redaction::of_secrets(known) }))
     }
 
+    /// The secrets that the settings know, whichever tool they are for.
+    pub fn known(&self) -> &Redaction {
+        &self.0.known
+    }
+
     /// All of them behind it. What is done by somebody else gets references as they are: they are opened there.
     pub fn around(&self, tools: Tools) -> Tools {
         tools.each(|tool| Guarded { tool, edge: self.clone() })

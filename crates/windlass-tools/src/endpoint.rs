@@ -7,7 +7,7 @@ use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Duration, Value};
 
-use crate::http::{Configured, HttpTool};
+use crate::http::{ConfiguredRequest, HttpTool};
 use crate::secret::{Redaction, Secret};
 
 /// Where an activity is served. The caller has put in what the settings take from the environment.
@@ -68,7 +68,7 @@ impl Inner {
         let endpoint = &self.endpoint;
         let request = match call.goes_on {
             true => self.poll(&call.input)?,
-            false => Configured {
+            false => ConfiguredRequest {
                 method: self.method.clone()?,
                 url: &endpoint.url,
                 headers: &endpoint.headers,
@@ -91,14 +91,14 @@ impl Inner {
 
     /// Asks for the result of what was accepted. The endpoint's headers come from the settings again: what is written
     /// down in between is only where to ask.
-    fn poll<'a>(&'a self, input: &'a Value) -> Result<Configured<'a>, ErrorInfo> {
+    fn poll<'a>(&'a self, input: &'a Value) -> Result<ConfiguredRequest<'a>, ErrorInfo> {
         let url = input.get("at").and_then(Value::as_str).ok_or_else(|| {
             ErrorInfo::new("BadEndpoint", "tool", "there is nothing to go on with: this is a fault of the engine")
         })?;
         let own = input.get("own").and_then(Value::as_bool) == Some(true);
         let headers = if own { self.endpoint.headers.as_slice() } else { &[] };
         let (redaction, timeout) = (&self.redaction, self.endpoint.timeout);
-        Ok(Configured { method: Method::GET, url, headers, redaction, body: None, timeout, own_origin: false })
+        Ok(ConfiguredRequest { method: Method::GET, url, headers, redaction, body: None, timeout, own_origin: false })
     }
 }
 

@@ -28,17 +28,18 @@ use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::Duration;
 
 pub use call::HttpCallTool;
-pub(crate) use call::INFO as CALL_INFO;
+pub(crate) use call::REGISTRATION as CALL_REGISTRATION;
 
 use crate::info::{ToolInfo, field, required};
 use crate::outbound::Outbound;
+use crate::registry::Registration;
 use client::Client;
-pub(crate) use open::Opened;
+pub use open::StreamedReply;
 pub use poll::{asking_at, wait_of};
 pub(crate) use reply::Reply;
-pub(crate) use request::Configured;
+pub use request::ConfiguredRequest;
 use request::Request;
-pub(crate) use request::escaped_header;
+pub use request::escaped_header;
 pub use request::is_secret_name;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
@@ -68,6 +69,8 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         ("input", "the request cannot be sent"),
     ],
 };
+
+pub(crate) const REGISTRATION: Registration = Registration { info: &INFO, build: |setup| Arc::new(setup.http.clone()) };
 
 /// What one engine allows its HTTP calls.
 #[derive(Clone, Debug)]
@@ -148,7 +151,7 @@ impl HttpTool {
 
     /// One request to a place in the settings, under the same rules, for the other tools of this crate. All that is told
     /// of it is without secrets.
-    pub(crate) async fn send(&self, call: &ToolCall, configured: &Configured<'_>) -> Reply {
+    pub(crate) async fn send(&self, call: &ToolCall, configured: &ConfiguredRequest<'_>) -> Reply {
         let request = Request::configured(call, configured, &self.0.user_agent);
         let mut cancelled = call.cancelled.clone();
         let reply = self.0.run(request, cancelled.wait()).await;

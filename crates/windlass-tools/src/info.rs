@@ -1,5 +1,7 @@
 //! What each tool takes and gives, in words, for `windlass tools`.
 
+use crate::registry::registrations;
+
 /// One tool.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolInfo {
@@ -22,28 +24,20 @@ pub struct Field {
     pub what: &'static str,
 }
 
-pub(crate) const fn field(name: &'static str, kind: &'static str, what: &'static str) -> Field {
+/// A field that may be left out.
+pub const fn field(name: &'static str, kind: &'static str, what: &'static str) -> Field {
     Field { name, kind, required: false, what }
 }
 
-pub(crate) const fn required(name: &'static str, kind: &'static str, what: &'static str) -> Field {
+/// A field that must be given.
+pub const fn required(name: &'static str, kind: &'static str, what: &'static str) -> Field {
     Field { name, kind, required: true, what }
 }
 
-/// All tools that this build has, by name.
+/// The tools of this crate that this build has, by name.
 pub fn tool_infos() -> Vec<&'static ToolInfo> {
-    let mut infos =
-        vec![&crate::chat::INFO, &crate::http::INFO, &crate::http::CALL_INFO, &crate::model::INFO, &crate::noop::INFO];
-    #[cfg(feature = "duckdb")]
-    infos.push(&crate::duckdb::INFO);
-    #[cfg(feature = "postgres")]
-    infos.push(&crate::postgres::INFO);
-    #[cfg(feature = "python")]
-    infos.push(&crate::python::INFO);
-    #[cfg(feature = "shell")]
-    infos.push(&crate::shell::INFO);
-    #[cfg(feature = "sqlite")]
-    infos.push(&crate::sqlite::INFO);
+    let mut infos: Vec<&'static ToolInfo> = registrations().into_iter().map(|tool| tool.info).collect();
+    infos.push(&crate::model::INFO);
     infos.sort_by_key(|info| info.name);
     infos
 }

@@ -3,7 +3,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod approval;
-pub mod chat;
 mod credentials;
 #[cfg(feature = "duckdb")]
 mod duckdb;
@@ -16,8 +15,6 @@ mod info;
     allow(dead_code, reason = "with few tools, not all that they share is used")
 )]
 mod input;
-#[cfg(feature = "mock")]
-pub mod mock;
 mod model;
 mod noop;
 pub mod outbound;
@@ -31,6 +28,7 @@ mod postgres;
 mod process;
 #[cfg(feature = "python")]
 mod python;
+mod registry;
 pub mod schema;
 mod sealed;
 mod secret;
@@ -40,20 +38,18 @@ mod shell;
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(feature = "test-service")]
-pub mod test_postgres;
-#[cfg(feature = "test-service")]
-pub mod test_service;
 mod tls;
 
 #[cfg(feature = "duckdb")]
 pub use crate::duckdb::DuckdbTool;
-pub use chat::{AgentModelTool, ChatOptions};
 pub use credentials::{Credential, Credentials, NamedCredentials, auth_variable};
 pub use edge::{Edge, Sealed, Seals};
 pub use endpoint::{Endpoint, EndpointTool};
-pub use http::{HttpCallTool, HttpOptions, HttpTool, asking_at, is_secret_name, wait_of};
-pub use info::{Field, ToolInfo, tool_infos};
+pub use http::{
+    ConfiguredRequest, HttpCallTool, HttpOptions, HttpTool, StreamedReply, asking_at, escaped_header, is_secret_name,
+    wait_of,
+};
+pub use info::{Field, ToolInfo, field, required, tool_infos};
 pub use model::{ModelOptions, ModelTool};
 pub use noop::NoopTool;
 pub use outbound::Outbound;
@@ -63,6 +59,7 @@ pub use postgres::{PostgresOptions, PostgresTool};
 pub use process::{Group as ProcessGroup, environment as basic_environment};
 #[cfg(feature = "python")]
 pub use python::{PythonOptions, PythonTool};
+pub use registry::{Registration, ToolSetup, registrations};
 pub use secret::{Redaction, Secret};
 #[cfg(feature = "shell")]
 pub use shell::{ShellOptions, ShellTool};
@@ -70,7 +67,6 @@ pub use shell::{ShellOptions, ShellTool};
 pub use sqlite::SqliteTool;
 use std::sync::Arc;
 
-use sealed::Opening;
 use windlass_runtime::Tools;
 
 /// The tools that every engine has: `http` and `noop`.
@@ -87,29 +83,5 @@ pub fn playbook_tools(
 ) -> Tools {
     let outbound = options.outbound.clone();
     let http = HttpTool::new(options);
-    let calls = HttpCallTool::new(http.clone(), credentials.clone());
-    let calls = Opening::new(calls, credentials);
-    let tools = Tools::new().with("http", http).with("http_call", calls).with("noop", NoopTool);
-    #[cfg(feature = "postgres")]
-    let tools = {
-        let options = PostgresOptions { outbound: outbound.clone(), ..PostgresOptions::default() };
-        let postgres = PostgresTool::new(credentials.clone(), options);
-        tools.with("postgres", Opening::new(postgres, credentials))
-    };
-    #[cfg(feature = "sqlite")]
-    let tools = tools.with("sqlite", Opening::new(SqliteTool::new(), credentials));
-    #[cfg(feature = "duckdb")]
-    let tools = tools.with("duckdb", Opening::new(DuckdbTool::new(), credentials));
-    #[cfg(feature = "python")]
-    let tools = {
-        let python = PythonTool::new(PythonOptions::with_environment(&environment));
-        tools.with("python", Opening::new(python, credentials))
-    };
-    #[cfg(feature = "shell")]
-    let tools = {
-        let shell = ShellTool::new(ShellOptions::with_environment(&environment));
-        tools.with("shell", Opening::new(shell, credentials))
-    };
-    let _ = (environment, outbound);
-    tools
+    registry::build(&ToolSetup { http, outbound, credentials, environment: &environment })
 }

@@ -14,7 +14,7 @@ use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::Duration;
 
-use crate::http::{Configured, HttpTool};
+use crate::http::{ConfiguredRequest, HttpTool};
 use crate::info::{ToolInfo, field};
 use crate::secret::{Redaction, Secret};
 
@@ -99,7 +99,7 @@ impl Inner {
     async fn ask(&self, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
         let question = question::from_input(&call.input, self.default_model.as_deref())?;
         let (url, headers) = self.service.as_ref().map_err(Clone::clone)?;
-        let request = Configured {
+        let request = ConfiguredRequest {
             method: Method::POST,
             url,
             headers,

@@ -1,11 +1,13 @@
 //! A tool without an effect.
 
 use std::future::ready;
+use std::sync::Arc;
 
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 
 use crate::info::{ToolInfo, field};
+use crate::registry::Registration;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "noop",
@@ -14,6 +16,8 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     outputs: &[field("(the same)", "any", "its input")],
     errors: &[],
 };
+
+pub(crate) const REGISTRATION: Registration = Registration { info: &INFO, build: |_| Arc::new(NoopTool) };
 
 /// Gives its input back at once. Benchmarks use it to see what the engine alone costs.
 #[derive(Clone, Copy, Default)]

@@ -20,6 +20,7 @@ use crate::credentials::{Credential, Credentials, resolve};
 use crate::info::{ToolInfo, field, required};
 use crate::input::{Input, in_time};
 use crate::outbound::Outbound;
+use crate::registry::Registration;
 use crate::secret::Redaction;
 use crate::sql::script::{self, Piece};
 use crate::sql::{self, OUTPUTS, ROWS_BYTES_MAX, Table, is_alone_in};
@@ -43,6 +44,14 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         ("auth", "the alias is not known here"),
         ("input", "a value does not fit the type of its parameter"),
     ],
+};
+
+pub(crate) const REGISTRATION: Registration = Registration {
+    info: &INFO,
+    build: |setup| {
+        let options = PostgresOptions { outbound: setup.outbound.clone(), ..PostgresOptions::default() };
+        setup.opening(PostgresTool::new(setup.credentials.clone(), options))
+    },
 };
 
 /// What one engine allows its statements.

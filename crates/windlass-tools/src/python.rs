@@ -15,6 +15,7 @@ use windlass_value::{Duration, Value};
 use crate::info::{ToolInfo, field, required};
 use crate::input::{Input, bad, in_time};
 use crate::process::environment;
+use crate::registry::Registration;
 use crate::secret::of_call;
 use pool::{Broken, Pool};
 
@@ -37,6 +38,11 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         ("python", "an exception: its type is the code; facts.py has exception, exception_type, line, traceback"),
         ("timeout", "the interpreter was killed"),
     ],
+};
+
+pub(crate) const REGISTRATION: Registration = Registration {
+    info: &INFO,
+    build: |setup| setup.opening(PythonTool::new(PythonOptions::with_environment(setup.environment))),
 };
 
 /// What one engine gives to Python code.

@@ -77,7 +77,7 @@ impl Redaction {
     }
 
     /// For headers from the settings.
-    pub(crate) fn of_headers(headers: &[(String, Secret)]) -> Redaction {
+    pub fn of_headers(headers: &[(String, Secret)]) -> Redaction {
         let secret = headers.iter().map(|(_, value)| value).filter(|value| !value.is_plain);
         Redaction::of_values(secret.map(Secret::reveal))
     }
@@ -94,7 +94,8 @@ impl Redaction {
         Redaction::new(self.0.texts.iter().chain(&self.0.short).cloned().chain([both, password]))
     }
 
-    pub(crate) fn new(secrets: impl IntoIterator<Item = String>) -> Redaction {
+    /// For texts that are secrets as they stand.
+    pub fn new(secrets: impl IntoIterator<Item = String>) -> Redaction {
         let (mut texts, short): (Vec<String>, Vec<String>) = secrets
             .into_iter()
             .filter(|secret| !secret.is_empty())
@@ -142,7 +143,7 @@ impl Redaction {
     }
 
     /// How many bytes at the end of a text may be the beginning of a secret, of which the rest is still to come.
-    pub(crate) fn begun(&self, text: &str) -> usize {
+    pub fn begun(&self, text: &str) -> usize {
         let begun = |form: &str| {
             let starts = form.char_indices().rev().map(|(at, _)| at).filter(|at| *at > 0);
             starts.into_iter().find(|at| text.ends_with(&form[..*at])).unwrap_or(0)

@@ -17,6 +17,7 @@ use windlass_value::{Duration, Map, Value};
 use crate::info::{ToolInfo, field};
 use crate::input::{Input, Stopped, bad, in_time, plain_text};
 use crate::process::{Group, Kept, environment};
+use crate::registry::Registration;
 use crate::secret::of_call;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
@@ -47,6 +48,11 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         ("timeout", "it was killed"),
         ("input", "what it is given cannot be run"),
     ],
+};
+
+pub(crate) const REGISTRATION: Registration = Registration {
+    info: &INFO,
+    build: |setup| setup.opening(ShellTool::new(ShellOptions::with_environment(setup.environment))),
 };
 
 /// What one engine gives to the programs it starts.

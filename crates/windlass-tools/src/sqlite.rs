@@ -15,6 +15,7 @@ use windlass_value::{Map, Value, to_json};
 
 use crate::info::{ToolInfo, field, required};
 use crate::input::bad;
+use crate::registry::Registration;
 use crate::sql::blocking::{self, Session, Stop};
 use crate::sql::{Entry, OUTPUTS, Table, in_statement, is_alone_in};
 
@@ -34,6 +35,9 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         ("input", ""),
     ],
 };
+
+pub(crate) const REGISTRATION: Registration =
+    Registration { info: &INFO, build: |setup| setup.opening(SqliteTool::new()) };
 
 /// How long a statement waits for another one's lock.
 const BUSY: StdDuration = StdDuration::from_secs(5);

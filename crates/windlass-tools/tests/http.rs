@@ -8,7 +8,7 @@ use std::time::{Duration as StdDuration, Instant};
 
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall};
-use windlass_tools::test_service::Effect;
+use windlass_testing::test_service::Effect;
 use windlass_tools::{HttpOptions, HttpTool, NoopTool, Outbound, standard_tools};
 use windlass_value::{Duration, Value, to_json};
 

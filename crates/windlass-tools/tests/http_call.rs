@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use support::{all_of, ask, class, error, fact, part, told};
 use windlass_core::TaskOutcome;
-use windlass_tools::test_service::TestService;
+use windlass_testing::test_service::TestService;
 use windlass_tools::{HttpCallTool, HttpTool, NamedCredentials};
 
 fn tool() -> HttpCallTool {

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use windlass_runtime::Tool;
 use windlass_syntax::{Colour, Source};
-use windlass_tools::mock::{MockService, Script};
-use windlass_tools::test_service::TestService;
+use windlass_testing::mock::{MockService, Script};
+use windlass_testing::test_service::TestService;
 use windlass_value::to_json;
 
 use support::{call, class, get, part, send, tool};

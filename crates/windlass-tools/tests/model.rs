@@ -6,8 +6,8 @@ mod support;
 
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall};
-use windlass_tools::mock::MockService;
-use windlass_tools::test_service::TestService;
+use windlass_testing::mock::MockService;
+use windlass_testing::test_service::TestService;
 use windlass_tools::{HttpOptions, HttpTool, ModelOptions, ModelTool, Outbound, Secret};
 use windlass_value::{Duration, to_json};
 

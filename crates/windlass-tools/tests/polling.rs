@@ -6,7 +6,7 @@ mod support;
 
 use windlass_core::{Again, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall};
-use windlass_tools::test_service::TestService;
+use windlass_testing::test_service::TestService;
 use windlass_tools::{Endpoint, EndpointTool, HttpOptions, HttpTool, Outbound, Secret};
 use windlass_value::{Duration, Value, parse_json, to_json};
 

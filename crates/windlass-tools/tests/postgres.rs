@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use support::{all_of, ask, call, class, error, fact, part, told};
 use windlass_core::TaskOutcome;
 use windlass_runtime::Tool;
-use windlass_tools::test_postgres::PostgresServer;
+use windlass_testing::test_postgres::PostgresServer;
 use windlass_tools::{NamedCredentials, Outbound, PostgresOptions, PostgresTool};
 use windlass_value::{Value, to_json};
 

@@ -30,10 +30,6 @@ const CATCH_UP: [&str; 3] = ["none", "last", "all"];
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
-/// Runs of a trigger at once, and runs that wait.
-const RUNS_MAX: i64 = 50;
-const WAITING_MAX: i64 = 200;
-
 const NAME_LETTERS_MAX: usize = 64;
 
 const CRON_HINT: &str = "five fields: minute, hour, day of the month, month, day of the week, such as \"30 2 * * 1-5\"; six begin with seconds";
@@ -43,7 +39,8 @@ const SCHEDULE_HINT: &str = "write schedule: \"30 2 * * 1-5\", or {cron: \"30 2 
 impl Extension<'_> {
     /// The triggers, and every problem of them.
     pub fn triggers(self, limits: &Limits, codes: Codes, found: &mut Diagnostics) -> Vec<Trigger> {
-        let mut reader = Reader { codes, found, triggers: Vec::new() };
+        let bounds = (limits.max_trigger_runs, limits.max_trigger_waiting_runs);
+        let mut reader = Reader { codes, found, bounds, triggers: Vec::new() };
         for node in several(self.schedule) {
             reader.schedule(node);
         }
@@ -68,6 +65,8 @@ fn several(node: Option<&Node>) -> &[Node] {
 struct Reader<'d> {
     codes: Codes,
     found: &'d mut Diagnostics,
+    /// Runs of a trigger at once, and runs that wait.
+    bounds: (i64, i64),
     triggers: Vec<(Trigger, Span)>,
 }
 
@@ -172,7 +171,7 @@ impl Reader<'_> {
     }
 
     fn bounds(&mut self, object: &mut Object<'_>, settings: &mut Map) {
-        for (name, most) in [("runs", RUNS_MAX), ("maximumWaitingRuns", WAITING_MAX)] {
+        for (name, most) in [("runs", self.bounds.0), ("maximumWaitingRuns", self.bounds.1)] {
             let Some(node) = object.take(name) else { continue };
             match &node.kind {
                 Kind::Number(Value::Int(number)) if (1..=most).contains(number) => {

@@ -9,6 +9,7 @@ mod eval;
 mod json;
 mod known;
 mod map;
+mod nearest;
 mod schema;
 mod strict;
 mod time;
@@ -24,6 +25,7 @@ pub use eval::{
 pub use json::{JsonError, float_text, parse_json, to_json, to_json_pretty};
 pub use known::known;
 pub use map::Map;
+pub use nearest::{edit_distance, nearest, nearest_within};
 pub use schema::{SchemaTooLarge, schema_width};
 pub use strict::{JsonOddity, check_json};
 pub use time::{Duration, Timestamp};

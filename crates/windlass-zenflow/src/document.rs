@@ -150,6 +150,26 @@ pub struct Step {
     pub repeat: Option<Loop>,
     /// `x-windlass`
     pub budget: Option<Budget>,
+    /// `x-windlass`: the step is a run of another definition.
+    pub call: Option<DefinitionCall>,
+}
+
+/// A child run of a definition in any dialect.
+#[derive(Clone, Debug)]
+pub struct DefinitionCall {
+    pub span: Span,
+    /// The name that the definition has in the engine, or its file beside this one without its ending.
+    pub definition: Spanned<String>,
+    pub input: CallInput,
+}
+
+/// The input of a child run.
+#[derive(Clone, Debug)]
+pub enum CallInput {
+    /// An object, as it is written.
+    Literal(Spanned<Value>),
+    /// An expression that gives an object.
+    Cel(Cel),
 }
 
 impl Step {

@@ -5,19 +5,17 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostics, Node, Source, Span, did_you_mean};
 
 use crate::document::{Document, Spanned, Step};
-use crate::files::FileProblem;
 use crate::options::Options;
 use crate::paths::{self, Folder, Trouble};
 use crate::read::{Includes, Read, Reader};
+use crate::recognise::is_foreign;
 use crate::{check, codes};
+use windlass_dialect::FileProblem;
 
-/// Files inside each other.
-const DEPTH_MAX: usize = 5;
-/// Steps of a workflow with all that it includes, each as often as it is.
-const STEPS_MAX: usize = 10_000;
 /// More names than these are not searched for the one that was meant.
 const NAMES_MAX: usize = 500;
 
@@ -135,15 +133,16 @@ impl<'a> Loader<'a> {
             reader.error(codes::VALIDATION, span, message, hint);
         }
         size.depth = size.depth.max(loaded.size.depth + 1);
-        let fits = size.steps <= STEPS_MAX;
+        let (depth_max, steps_max) = (self.options.limits.max_include_depth, self.options.limits.max_included_steps);
+        let fits = size.steps <= steps_max;
         size.steps = size.steps.saturating_add(loaded.size.steps);
-        if self.open.len().max(1) - 1 + size.depth > DEPTH_MAX {
+        if self.open.len().max(1) - 1 + size.depth > depth_max {
             too_deep(reader, span);
         }
-        if size.steps <= STEPS_MAX {
+        if size.steps <= steps_max {
             include.document = Some(loaded.document);
         } else if fits {
-            let message = format!("with what it includes this workflow has more than {STEPS_MAX} steps");
+            let message = format!("with what it includes this workflow has more than {steps_max} steps");
             reader.error(codes::VALIDATION, span, message, "include less often, or split the workflow");
         }
     }
@@ -157,7 +156,7 @@ impl<'a> Loader<'a> {
             reader.error(codes::VALIDATION, span, message, "a workflow cannot be a part of itself");
             return None;
         }
-        if self.open.len() > DEPTH_MAX {
+        if self.open.len() > self.options.limits.max_include_depth {
             too_deep(reader, span);
             return None;
         }
@@ -193,6 +192,13 @@ impl<'a> Loader<'a> {
         let source = Source::new(shown(from, file, written), text);
         let mut found = Diagnostics::new();
         let tree = crate::read(&source, &self.options.limits, &mut found);
+        if tree.as_ref().is_some_and(is_foreign) {
+            let message = format!("`{written}` is a definition in another dialect and cannot be included");
+            let name = file.file_stem().unwrap_or_default().to_string_lossy();
+            let hint = format!("run it as the step: `x-windlass: {{call: {name}}}` instead of `include`");
+            reader.error(codes::VALIDATION, span, message, hint);
+            return None;
+        }
         let folder = file.parent().map(|path| Folder::open(path, self.options.files.clone()));
         // In the order in which they are first named.
         let place = self.others.len();
@@ -212,7 +218,7 @@ impl<'a> Loader<'a> {
 }
 
 fn too_deep(reader: &mut Reader, span: Span) {
-    let message = format!("includes are nested more than {DEPTH_MAX} deep");
+    let message = format!("includes are nested more than {} deep", reader.options.limits.max_include_depth);
     reader.error(codes::VALIDATION, span, message, "include the inner workflows further out");
 }
 

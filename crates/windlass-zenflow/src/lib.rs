@@ -3,16 +3,16 @@
 //! A file is read into a tree, the tree into a [`document::Document`] with everything checked, the document into a plan.
 //! Nothing stops at the first problem. Files that a workflow includes or refers to are read through [`Files`].
 //!
-//! - `document` what a workflow is · `options` what it is compiled against · `files`, `paths` what is read beside it
+//! - `document` what a workflow is · `options` what it is compiled against · `paths` what is read beside it
 //! - `recognise` whether a tree is a workflow · `read` from the tree to the document · `check` what it says about itself ·
 //!   `include` the files that belong to it · `schemas`, `expr` the only places that know JSON Schema and CEL
-//! - `plan` from the document to the plan
+//! - `plan` from the document to the plan · `dialect` how the program knows these workflows
 
 mod check;
 mod codes;
+mod dialect;
 pub mod document;
 mod expr;
-mod files;
 mod include;
 mod options;
 mod paths;
@@ -22,26 +22,15 @@ mod recognise;
 mod schemas;
 
 use windlass_core::Limits;
-use windlass_core::plan::Plan;
-use windlass_syntax::{Diagnostics, Node, ParseLimits, Severity, Source, Span, Yaml, parse_json, parse_yaml};
+use windlass_dialect::parse_limits;
+pub use windlass_dialect::{Compiled, Disk, FileProblem, Files, NoFiles, Problems};
+use windlass_syntax::{Diagnostics, Node, Severity, Source, Yaml, parse_json, parse_yaml};
 
+pub use dialect::Zenflow;
 pub use document::CoordinatorMode;
 use document::Document;
-pub use files::{Disk, FileProblem, Files, NoFiles};
 pub use options::{AnyModel, ContextFiles, ModelProblem, Models, Options, Price};
 pub use recognise::{mentions, recognise};
-
-/// A workflow that can run.
-#[derive(Clone, Debug)]
-pub struct Compiled {
-    pub plan: Plan,
-    /// Nothing that stops it from running.
-    pub warnings: Diagnostics,
-    /// Warnings of the files that it includes.
-    pub others: Vec<(Source, Diagnostics)>,
-    /// Definitions that it calls: none, since what it includes is part of the plan.
-    pub calls: Vec<(String, Span)>,
-}
 
 /// A workflow that was read and checked.
 #[derive(Clone, Debug)]
@@ -49,15 +38,6 @@ pub struct Checked {
     pub document: Document,
     pub warnings: Diagnostics,
     /// Warnings of the files that it includes.
-    pub others: Vec<(Source, Diagnostics)>,
-}
-
-/// Every problem of a workflow, warnings included, in the order of the files.
-#[derive(Clone, Debug, Default)]
-pub struct Problems {
-    /// Of the file itself.
-    pub own: Diagnostics,
-    /// Of the files that it includes.
     pub others: Vec<(Source, Diagnostics)>,
 }
 
@@ -72,7 +52,7 @@ pub fn compile(source: &Source, options: &Options) -> Result<Compiled, Problems>
 
 /// The tree of a file, whatever it is written in.
 pub fn read(source: &Source, limits: &Limits, diagnostics: &mut Diagnostics) -> Option<Node> {
-    let limits = ParseLimits { bytes: limits.definition_bytes_max, depth: limits.definition_depth_max };
+    let limits = parse_limits(limits);
     let mut found = Diagnostics::new();
     let tree = match is_json(source) {
         true => parse_json(source, limits, &mut found),
@@ -99,11 +79,11 @@ fn is_json(source: &Source) -> bool {
 pub fn compile_tree(source: &Source, tree: &Node, found: Diagnostics, options: &Options) -> Result<Compiled, Problems> {
     let Checked { document, warnings, others } = check(source, tree, found, options)?;
     let mut diagnostics = warnings;
-    let plan = plan::compile(&document, options, &mut diagnostics);
+    let (plan, calls) = plan::compile(&document, options, &mut diagnostics);
     let diagnostics = diagnostics.sorted();
     match diagnostics.has_errors() {
         true => Err(Problems { own: diagnostics, others }),
-        false => Ok(Compiled { plan, warnings: diagnostics, others, calls: Vec::new() }),
+        false => Ok(Compiled { plan, warnings: diagnostics, others, calls }),
     }
 }
 

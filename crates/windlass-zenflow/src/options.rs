@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass_core::Limits;
 
 use crate::document::CoordinatorMode;
-use crate::files::{Files, NoFiles};
+use windlass_dialect::{Files, NoFiles, Registered};
 
 /// What a workflow is compiled against.
 #[derive(Clone)]
@@ -32,6 +32,8 @@ pub struct Options {
     /// Where agents work, absolute.
     pub work_folder: Option<PathBuf>,
     pub files: Arc<dyn Files>,
+    /// Definitions that steps may call and that need not be found.
+    pub registered: Registered,
     /// Where files are that steps take along.
     pub context_files: ContextFiles,
     pub models: Arc<dyn Models>,
@@ -54,6 +56,7 @@ impl Default for Options {
             max_concurrency: None,
             work_folder: None,
             files: Arc::new(NoFiles),
+            registered: Registered::default(),
             context_files: ContextFiles::Beside,
             models: Arc::new(AnyModel),
             strict_files: true,

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::files::{FileProblem, Files};
+use windlass_dialect::{FileProblem, Files};
 
 pub(crate) const HINT: &str = "write a path inside of the workflow's folder, such as docs/notes.md";
 

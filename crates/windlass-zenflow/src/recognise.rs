@@ -23,7 +23,7 @@ const STEP: [&str; 6] = ["id", "agent", "instructions", "dependsOn", "include", 
 pub fn recognise(tree: &Node) -> bool {
     let Some(entries) = tree.as_map() else { return false };
     let has = |name: &str| entries.iter().find(|(key, _)| key.text == name).map(|(_, node)| node);
-    if FOREIGN.iter().any(|name| has(name).is_some()) {
+    if is_foreign(tree) {
         return false;
     }
     let is_step = |node: &Node| {
@@ -36,6 +36,11 @@ pub fn recognise(tree: &Node) -> bool {
     let agents = has("agents").is_some_and(|agents| agents.as_map().is_some());
     let only = !entries.is_empty() && entries.iter().all(|(key, _)| TOP.contains(&key.text.as_str()));
     steps || (agents && has("name").is_some()) || (only && has("name").is_some())
+}
+
+/// Whether a tree has keys at the top that only other formats have there.
+pub(crate) fn is_foreign(tree: &Node) -> bool {
+    tree.as_map().is_some_and(|entries| entries.iter().any(|(key, _)| FOREIGN.contains(&key.text.as_str())))
 }
 
 /// Whether a text that cannot be read looks like one.

@@ -10,9 +10,9 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
-use windlass_cases::{Cases, said, well_formed};
 use windlass_core::Limits;
 use windlass_syntax::{Diagnostics, Node, Source, to_value};
+use windlass_testing::cases::{Cases, said, well_formed};
 use windlass_value::to_json;
 use windlass_zenflow::{Checked, Disk, Options, Price, Problems, check, compile, read, recognise, schema};
 

@@ -63,8 +63,8 @@ async fn loops_say_how_many_turns_there_are_at_once() {
         let document = format!("name: x\nsteps: [{{id: each, loop: {{forEach: [{}]}}}}]\n", all.join(","));
         let replies: Vec<String> = (0..items).map(|item| format!("\"each[{item}]\": ok")).collect();
         let ran = case(&document, &format!("replies: {{{}}}", replies.join(", "))).run().await;
-        let started = ran.events.iter().find(|event| &*event.kind == "loop.started").unwrap();
-        let limits = started.data.get("limits").cloned().unwrap_or_default();
+        let started = ran.events.iter().find(|event| event.type_name() == "loop.started").unwrap();
+        let limits = started.fields().get("limits").cloned().unwrap_or_default();
         assert_eq!(limits.get("atOnce").cloned().unwrap_or_default(), at_once);
     }
 }

@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use windlass_cases::{Cases, well_formed};
 use windlass_syntax::{Colour, Source};
+use windlass_testing::cases::{Cases, well_formed};
 use windlass_zenflow::{Options, compile, looks_like_one};
 
 fn tell(source: &Source, options: &Options) -> String {

@@ -10,12 +10,21 @@ use crate::registered::About;
 use crate::{EngineBuilder, Error};
 
 /// The tools of agents, from those that the engine has and the functions that are described.
-pub(crate) type Prepare = Box<dyn FnOnce(Tools, Vec<(String, About)>) -> Result<Tools, ErrorInfo> + Send>;
+pub(crate) type Prepare = Box<dyn FnOnce(Tools, Vec<(String, About)>) -> Result<Prepared, ErrorInfo> + Send>;
+
+/// The engine's tools with those of agents, and the names that agents may call.
+pub(crate) struct Prepared {
+    tools: Tools,
+    #[cfg_attr(not(feature = "zenflow"), allow(dead_code, reason = "only definitions with agents name them"))]
+    registry: Arc<Registry>,
+}
 
 impl EngineBuilder {
     /// Definitions may have agents. They call the tools of this registry, to which the functions of this engine are added
     /// that are [described](crate::described); the permission is asked before each call. `model` makes the tool that asks
-    /// models: it offers them what the registry has.
+    /// models: it offers them what the registry has. Agents of zenflow files work with these tools and models; what else
+    /// such a file is compiled with, such as the default model or the folder that agents work in, is said by
+    /// [`dialect_options`](EngineBuilder::dialect_options) with `windlass_zenflow::Options`.
     pub fn agents<M: Tool + 'static>(
         mut self,
         registry: RegistryBuilder,
@@ -31,18 +40,22 @@ impl EngineBuilder {
                 None => registry,
             });
             let registry = Arc::new(registry.build()?);
-            Ok(tools
+            let tools = tools
                 .with("agent_tool", AgentToolCaller::new(registry.clone(), permission))
                 .with("agent_files", AgentFiles)
-                .with("agent_model", model(registry)))
+                .with("agent_model", model(registry.clone()));
+            Ok(Prepared { tools, registry })
         }));
         self
     }
 
     pub(crate) fn with_agents(mut self) -> Result<EngineBuilder, Error> {
         if let Some(prepare) = self.agents.take() {
-            let tools = prepare(self.tools, std::mem::take(&mut self.offered));
-            self.tools = tools.map_err(|error| Error::refused("BadTools", error.message.to_string()))?;
+            let prepared = prepare(self.tools, std::mem::take(&mut self.offered));
+            let prepared = prepared.map_err(|error| Error::refused("BadTools", error.message.to_string()))?;
+            #[cfg(feature = "zenflow")]
+            self.dialects.offer(&prepared.registry);
+            self.tools = prepared.tools;
         }
         Ok(self)
     }

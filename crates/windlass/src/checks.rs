@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::{EVENT_TYPES, START_EVENT};
+use windlass_core::{EventKind as RunEventKind, START_EVENT};
 
 use crate::builder::{StepDef, WorkflowBuilder};
 use crate::event::{EventKind, EventType};
@@ -11,11 +11,8 @@ use crate::nearest::{listed, meant};
 use crate::problem::{Check, Problem};
 use crate::shape::Joined;
 
-/// Names of events that the engine takes, or that stand in place of others.
-const ALSO_ENGINES_OWN: [&str; 2] = [START_EVENT, "events.trimmed"];
-
 fn is_engines_own(name: &str) -> bool {
-    ALSO_ENGINES_OWN.contains(&name) || EVENT_TYPES.contains(&name)
+    name == START_EVENT || RunEventKind::TYPES.contains(&name)
 }
 
 pub(crate) fn check(workflow: &WorkflowBuilder) -> Vec<Problem> {

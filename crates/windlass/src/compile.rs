@@ -17,7 +17,7 @@ use crate::shape::Joined;
 use crate::source::source;
 
 /// The dialect that plans of Rust code have.
-pub(crate) const DIALECT: &str = "rust";
+pub(crate) const DIALECT: &str = windlass_dialect::RustCode::NAME;
 
 /// The language that says what a step is given.
 const LANGUAGE: &str = "steps";

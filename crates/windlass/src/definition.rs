@@ -1,95 +1,148 @@
 //! Definitions of other dialects, for an engine in Rust.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_core::Limits;
-use windlass_core::plan::Plan;
-use windlass_expr::{jinja::Jinja, wdl};
-use windlass_syntax::{Colour, Diagnostics, Node, ParseLimits, Registered, Scalars, Source, parse_json, parse_yaml};
+use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan};
+use windlass_dialect::{Context, Dialect, DialectOptions, Disk, Problems, Registered, Registry, RustCode};
+use windlass_runtime::Tools;
+use windlass_syntax::{Colour, Source};
 use windlass_value::Language;
 
 use crate::Error;
 
-/// The languages that their expressions are written in.
-pub(crate) fn languages() -> Vec<Arc<dyn Language>> {
-    let mut languages = wdl::languages();
-    languages.push(Arc::new(Jinja));
-    languages
+/// The tool that asks models.
+const AGENT_MODEL: &str = "agent_model";
+
+/// The dialects of an engine, and what their definitions are compiled with.
+#[derive(Clone)]
+pub(crate) struct Dialects {
+    pub registry: Registry,
+    pub options: DialectOptions,
+}
+
+impl Dialects {
+    /// Those that this crate was built with.
+    pub fn built_in() -> Dialects {
+        let registry = Registry::new().with(RustCode);
+        #[cfg(feature = "noetl")]
+        let registry = registry.with(windlass_noetl::Noetl);
+        #[cfg(feature = "zenflow")]
+        let registry = registry.with(windlass_zenflow::Zenflow);
+        #[cfg(feature = "loom")]
+        let registry = registry.with(windlass_loom::Loom);
+        Dialects { registry, options: DialectOptions::default() }
+    }
+
+    pub fn add(&mut self, dialect: impl Dialect + 'static) {
+        self.registry = std::mem::take(&mut self.registry).with(dialect);
+    }
+
+    /// The languages that expressions of all plans are written in.
+    pub fn languages(&self) -> Vec<Arc<dyn Language>> {
+        let mut languages = self.registry.languages();
+        languages.push(Arc::new(windlass_expr::steps::Steps));
+        #[cfg(feature = "zenflow")]
+        languages.push(Arc::new(windlass_agents::language::Agent));
+        languages
+    }
+
+    /// Agents may name the tools of this registry, unless the options name others.
+    #[cfg(feature = "zenflow")]
+    pub fn offer(&mut self, registry: &windlass_agents::Registry) {
+        let mut options = self.options.get::<windlass_zenflow::Options>().cloned().unwrap_or_default();
+        if options.tools.is_empty() {
+            options.tools = registry.own_specs().into_iter().map(|spec| spec.name).collect();
+        }
+        if options.mcp.is_empty() {
+            options.mcp = registry.server_names();
+        }
+        self.options = std::mem::take(&mut self.options).with(options);
+    }
+
+    /// What a definition is compiled against; one from a file may read the files beside it.
+    fn context(&self, name: &str, file: Option<&Path>, known: &Known) -> Context {
+        let mut context = Context {
+            limits: known.limits.clone(),
+            name: Some(name.to_owned()),
+            tools: known.tools.clone(),
+            registered: known.registered.clone(),
+            options: self.options.clone(),
+            ..Context::default()
+        };
+        if let Some(folder) = file.and_then(|file| folder_of(file).canonicalize().ok()) {
+            context.folder = Some(folder);
+            context.files = Arc::new(Disk);
+        }
+        context
+    }
+
+    /// Compiles a text in the dialect that it looks like.
+    pub fn compile(&self, name: &str, text: &str, file: Option<&Path>, known: &Known) -> Result<Plan, Error> {
+        if self.registry.names().is_empty() {
+            let message = format!("the definition `{name}` cannot be read: no dialect was built in");
+            let hint = "turn on the features `loom`, `noetl` or `zenflow` of the crate `windlass`";
+            return Err(Error::refused("Definition", format!("{message}; {hint}")));
+        }
+        let place = file.map_or_else(|| name.to_owned(), |file| file.display().to_string());
+        let source = Source::new(place, text);
+        let refused = |problems: Problems| {
+            let own = problems.own.render(&source, Colour::Never);
+            let others = problems.others.iter().map(|(source, found)| found.render(source, Colour::Never));
+            let all = std::iter::once(own).chain(others).collect::<Vec<_>>().join("\n");
+            Error::refused("Definition", format!("the definition `{name}` cannot be used:\n{all}"))
+        };
+        let context = self.context(name, file, known);
+        let compiled = self.registry.compile(&source, None, &context).map_err(refused)?;
+        if let Some((missing, _)) = compiled.calls.first() {
+            let message = format!("the definition `{name}` calls `{missing}`, which this engine does not have");
+            return Err(Error::refused(
+                "Definition",
+                format!("{message}: add it with `.definition(\"{missing}\", …)`"),
+            ));
+        }
+        let mut plan = compiled.plan;
+        if asks_models(&plan) && !known.has_models {
+            let message = format!("the definition `{name}` has agents, and this engine has no models for them");
+            return Err(Error::refused("Definition", format!("{message}: add them with `.agents(…)`")));
+        }
+        plan.name = name.into();
+        Ok(plan)
+    }
 }
 
 /// What a definition may name.
 pub(crate) struct Known {
-    pub tools: Vec<String>,
-    pub registered: Registered,
-    pub limits: Limits,
+    tools: Vec<String>,
+    registered: Registered,
+    limits: windlass_core::Limits,
+    has_models: bool,
 }
 
-/// Compiles a text in the dialect that it looks like.
-pub(crate) fn compile(name: &str, text: &str, known: &Known) -> Result<Plan, Error> {
-    let source = Source::new(name, text);
-    let refused = |found: Diagnostics| {
-        let told = found.render(&source, Colour::Never);
-        Error::refused("Definition", format!("the definition `{name}` cannot be used:\n{told}"))
-    };
-    let mut found = Diagnostics::new();
-    let limits = ParseLimits { bytes: known.limits.definition_bytes_max, depth: known.limits.definition_depth_max };
-    let tree = match text.trim_start().starts_with('{') {
-        true => parse_json(&source, limits, &mut found),
-        false => parse_yaml(&source, limits, Scalars::Yaml11, &mut found),
-    };
-    let Some(tree) = tree else { return Err(refused(found.sorted())) };
-    let (mut plan, calls) = in_its_dialect(&source, &tree, found, known).map_err(|wrong| match wrong {
-        Wrong::Problems(found) => refused(found),
-        Wrong::Dialect => {
-            let message = format!("the definition `{name}` is in no dialect that is known here");
-            Error::refused("Definition", format!("{message}: look at the features `loom` and `noetl` of the crate"))
+impl Known {
+    pub fn new(tools: &Tools, functions: &[String], definitions: Vec<String>, limits: windlass_core::Limits) -> Known {
+        let own = |name: &&str| !functions.iter().any(|one| one == name);
+        Known {
+            tools: tools.names().filter(own).map(str::to_owned).collect(),
+            registered: Registered { functions: functions.to_vec(), definitions },
+            limits,
+            has_models: tools.get(AGENT_MODEL).is_some(),
         }
-    })?;
-    if let Some(missing) = calls.first() {
-        let message = format!("the definition `{name}` calls `{missing}`, which this engine does not have");
-        return Err(Error::refused("Definition", format!("{message}: add it with `.definition(\"{missing}\", …)`")));
     }
-    plan.name = name.into();
-    Ok(plan)
 }
 
-enum Wrong {
-    Problems(Diagnostics),
-    Dialect,
+fn asks_models(plan: &Plan) -> bool {
+    let asks = |action: &Action| matches!(action, Action::Effect(Effect { tool: Name::Fixed(tool), .. }) if **tool == *AGENT_MODEL);
+    plan.nodes.iter().any(|node| match &node.kind {
+        NodeKind::Pipeline(pipeline) => pipeline.tasks.iter().any(|task| asks(&task.action)),
+        _ => false,
+    })
 }
 
-/// The plan, and definitions that it calls and nobody has registered.
-fn in_its_dialect(
-    source: &Source,
-    tree: &Node,
-    found: Diagnostics,
-    known: &Known,
-) -> Result<(Plan, Vec<String>), Wrong> {
-    let name = Some(source.name.to_string());
-    #[cfg(feature = "noetl")]
-    if windlass_noetl::recognise(tree) {
-        let options = windlass_noetl::Options {
-            limits: known.limits.clone(),
-            name,
-            tools: known.tools.clone(),
-            aliases: None,
-            registered: known.registered.clone(),
-        };
-        let compiled = windlass_noetl::compile_tree(source, tree, found, &options).map_err(Wrong::Problems)?;
-        return Ok((compiled.plan, compiled.calls.into_iter().map(|(call, _)| call).collect()));
+/// The folder of a file; the current one has no name.
+fn folder_of(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
     }
-    #[cfg(feature = "loom")]
-    if windlass_loom::recognise(tree) {
-        let options = windlass_loom::Options {
-            limits: known.limits.clone(),
-            name,
-            tools: known.tools.clone(),
-            registered: known.registered.clone(),
-            ..windlass_loom::Options::default()
-        };
-        let compiled = windlass_loom::compile_tree(source, tree, found, &options).map_err(Wrong::Problems)?;
-        return Ok((compiled.plan, compiled.calls.into_iter().map(|(call, _)| call).collect()));
-    }
-    let _ = (name, tree, found, known);
-    Err(Wrong::Dialect)
 }

@@ -7,12 +7,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use windlass_core::plan::Plan;
-use windlass_expr::steps::Steps;
+use windlass_dialect::Dialect;
 use windlass_runtime as runtime;
 use windlass_runtime::{EngineOptions, Keep, RuntimeError, Tool, Tools};
-use windlass_store::{MemoryStore, RunStatus, SqliteOptions, SqliteStore, Store};
-use windlass_value::{BlobHash, Language, Value};
+use windlass_store::{MemoryStore, RunStatus, Store};
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
+use windlass_value::{BlobHash, Value};
 
+use crate::definition::{Dialects, Known};
 use crate::handle::Handle;
 use crate::registered::{About, Function, FunctionTool};
 use crate::{Error, Event, EventStream, StepError, Workflow};
@@ -74,6 +76,7 @@ pub struct EngineBuilder {
     directory: Option<PathBuf>,
     workflows: Vec<Workflow>,
     definitions: Vec<(String, Text)>,
+    pub(crate) dialects: Dialects,
     pub(crate) tools: Tools,
     functions: Vec<String>,
     /// Functions that agents may call.
@@ -81,7 +84,7 @@ pub struct EngineBuilder {
     /// What makes the tools of agents, when all functions are known.
     #[cfg(feature = "agents")]
     pub(crate) agents: Option<crate::agents::Prepare>,
-    options: EngineOptions,
+    pub(crate) options: EngineOptions,
     virtual_time: bool,
     store: Option<Arc<dyn Store>>,
 }
@@ -255,6 +258,7 @@ impl EngineBuilder {
             directory,
             workflows: Vec::new(),
             definitions: Vec::new(),
+            dialects: Dialects::built_in(),
             tools: Tools::new(),
             functions: Vec::new(),
             offered: Vec::new(),
@@ -320,7 +324,8 @@ impl EngineBuilder {
     }
 
     /// A definition in another dialect, known to the engine by this name: steps [call](crate::Context::call) it, and it may
-    /// call functions and workflows in Rust. The dialects are features of this crate: `loom`, `noetl`.
+    /// call functions and workflows in Rust. The dialects are features of this crate, `loom`, `noetl` and `zenflow`, and
+    /// those that are [added](EngineBuilder::dialect). Agents of zenflow files need [`agents`](EngineBuilder::agents).
     ///
     #[cfg_attr(feature = "noetl", doc = "```")]
     #[cfg_attr(not(feature = "noetl"), doc = "```ignore")]
@@ -363,9 +368,22 @@ impl EngineBuilder {
         self
     }
 
-    /// The same, from a file.
+    /// The same, from a file; it may read the files beside it.
     pub fn definition_file(mut self, name: &str, path: impl AsRef<Path>) -> EngineBuilder {
         self.definitions.push((name.to_owned(), Text::File(path.as_ref().to_owned())));
+        self
+    }
+
+    /// A dialect of one's own: definitions may be written in it from then on.
+    pub fn dialect(mut self, dialect: impl Dialect + 'static) -> EngineBuilder {
+        self.dialects.add(dialect);
+        self
+    }
+
+    /// Options of a dialect, by their type: those of the crates `windlass-loom`, `windlass-noetl` and `windlass-zenflow`, or
+    /// of a dialect of one's own. What the engine knows itself, such as limits and definitions, is not taken from them.
+    pub fn dialect_options<T: std::any::Any + Send + Sync>(mut self, options: T) -> EngineBuilder {
+        self.dialects.options = std::mem::take(&mut self.dialects.options).with(options);
         self
     }
 
@@ -386,7 +404,7 @@ impl EngineBuilder {
 
     fn built(self) -> Result<Engine, Error> {
         let plans = self.plans()?;
-        let EngineBuilder { directory, workflows, tools, mut options, virtual_time, store, .. } = self;
+        let EngineBuilder { directory, workflows, dialects, tools, mut options, virtual_time, store, .. } = self;
         let store: Arc<dyn Store> = match (store, directory) {
             (Some(store), _) => store,
             (None, Some(directory)) => {
@@ -395,7 +413,7 @@ impl EngineBuilder {
             (None, None) => Arc::new(MemoryStore::new()),
         };
         options.tools = workflows.iter().fold(tools, |tools, workflow| workflow.add_tools(tools));
-        options.languages = languages();
+        options.languages = dialects.languages();
         let inner = runtime::Engine::new(store, options)?;
         let mut known = BTreeMap::new();
         for (name, plan, workflow) in plans {
@@ -408,52 +426,27 @@ impl EngineBuilder {
     }
 
     fn plans(&self) -> Result<Vec<(String, Plan, Option<Workflow>)>, Error> {
-        let in_rust =
-            self.workflows.iter().map(|one| (one.name().to_owned(), one.plan().clone(), Some(one.clone()))).collect();
-        self.compiled(in_rust)
-    }
-
-    #[cfg(any(feature = "loom", feature = "noetl"))]
-    fn compiled(
-        &self,
-        mut plans: Vec<(String, Plan, Option<Workflow>)>,
-    ) -> Result<Vec<(String, Plan, Option<Workflow>)>, Error> {
+        let in_rust = self.workflows.iter().map(|one| (one.name().to_owned(), one.plan().clone(), Some(one.clone())));
+        let mut plans: Vec<_> = in_rust.collect();
         let definitions = self.workflows.iter().map(|one| one.name().to_owned());
         let definitions = definitions.chain(self.definitions.iter().map(|(name, _)| name.clone())).collect();
-        let functions = self.functions.clone();
-        let known = crate::definition::Known {
-            tools: self
-                .tools
-                .names()
-                .filter(|name| !functions.iter().any(|one| one == name))
-                .map(str::to_owned)
-                .collect(),
-            registered: windlass_syntax::Registered { functions, definitions },
-            limits: self.options.limits.clone(),
-        };
+        let known = Known::new(&self.tools, &self.functions, definitions, self.options.limits.clone());
         for (name, text) in &self.definitions {
-            let text = text.read(name)?;
-            plans.push((name.clone(), crate::definition::compile(name, &text, &known)?, None));
+            let plan = self.dialects.compile(name, &text.read(name)?, text.file(), &known)?;
+            plans.push((name.clone(), plan, None));
         }
         Ok(plans)
-    }
-
-    #[cfg(not(any(feature = "loom", feature = "noetl")))]
-    fn compiled(
-        &self,
-        plans: Vec<(String, Plan, Option<Workflow>)>,
-    ) -> Result<Vec<(String, Plan, Option<Workflow>)>, Error> {
-        let Some((name, text)) = self.definitions.first() else { return Ok(plans) };
-        text.read(name)?;
-        let message = format!("the definition `{name}` cannot be read: no dialect was built in");
-        Err(Error::refused(
-            "Definition",
-            format!("{message}; turn on the features `loom` or `noetl` of the crate `windlass`"),
-        ))
     }
 }
 
 impl Text {
+    fn file(&self) -> Option<&Path> {
+        match self {
+            Text::Here(_) => None,
+            Text::File(path) => Some(path),
+        }
+    }
+
     fn read(&self, name: &str) -> Result<String, Error> {
         match self {
             Text::Here(text) => Ok(text.clone()),
@@ -463,15 +456,6 @@ impl Text {
             }),
         }
     }
-}
-
-fn languages() -> Vec<Arc<dyn Language>> {
-    let steps: Arc<dyn Language> = Arc::new(Steps);
-    #[cfg(any(feature = "loom", feature = "noetl"))]
-    let others = crate::definition::languages();
-    #[cfg(not(any(feature = "loom", feature = "noetl")))]
-    let others = Vec::new();
-    std::iter::once(steps).chain(others).collect()
 }
 
 /// How a run is started.

@@ -221,6 +221,7 @@ impl Error {
             Error::Run { error, .. } | Error::Event(error) => error.code(),
             Error::Build(_) => "Build",
             Error::Engine(error) => match error {
+                error if error.needs_newer() => "NeedsNewer",
                 RuntimeError::NoSuchRun(_) => "NoSuchRun",
                 RuntimeError::Owned { .. } => "Owned",
                 RuntimeError::RunExists(_) => "RunExists",

@@ -128,8 +128,8 @@ impl Handle {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
             let row = self.engine.inner.store().run(&self.run).map_err(RuntimeError::from)?;
-            if let Some(bytes) = row.and_then(|row| row.result) {
-                return Ok(Arc::new(windlass_runtime::codec::decode(&bytes, "the run's result")?));
+            if let Some(report) = row.map(|row| FinalReport::kept_in(&row)).transpose()?.flatten() {
+                return Ok(Arc::new(report));
             }
         }
     }

@@ -61,6 +61,7 @@
 extern crate self as windlass;
 
 mod accepts;
+pub mod adapter;
 #[cfg(feature = "agents")]
 mod agents;
 mod builder;
@@ -68,7 +69,6 @@ mod call;
 mod checks;
 mod compile;
 mod context;
-#[cfg(any(feature = "loom", feature = "noetl"))]
 mod definition;
 mod engine;
 mod error;
@@ -102,7 +102,9 @@ pub use resource::Res;
 pub use retry::Retry;
 pub use returns::{Returns, StepResult};
 pub use stream::{EventStream, RunEvent};
+pub use windlass_core::EventKind as RunEventKind;
 pub use windlass_core::Status;
+pub use windlass_dialect as dialect;
 pub use windlass_draw as draw;
 pub use windlass_macros::{Event, Events, on_failure, step, workflow};
 pub use windlass_runtime::Restart;

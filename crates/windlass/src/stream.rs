@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use windlass_core::Event as Told;
+use windlass_core::{Event as Told, EventKind as RunEventKind, Status};
 use windlass_runtime::{EventReader, RuntimeError};
 use windlass_store::Store;
-use windlass_value::{Timestamp, Value};
+use windlass_value::{Map, Timestamp, Value};
 
 use crate::event::{Event, EventKind, decode};
 use crate::{Error, StepError};
@@ -54,17 +54,25 @@ pub struct RunEvent {
     pub seq: u64,
     /// When it happened.
     pub at: Timestamp,
-    /// What happened.
-    pub kind: Arc<str>,
-    /// Where: the step.
+    /// The step or task that it is about; empty for the run.
     pub path: Arc<str>,
-    /// What else is known: an object, or null.
-    pub data: Value,
+    /// The type of event, with its fields.
+    pub kind: RunEventKind,
 }
 
 impl RunEvent {
     fn of(told: Told) -> RunEvent {
-        RunEvent { seq: told.seq, at: told.at, kind: told.kind, path: told.path, data: told.data }
+        RunEvent { seq: told.seq, at: told.at, path: told.path, kind: told.kind }
+    }
+
+    /// The name of its type: `step.done`, or the name of an event that a step has published.
+    pub fn type_name(&self) -> &str {
+        self.kind.type_name()
+    }
+
+    /// The fields of its type, by the names that they have in JSON.
+    pub fn fields(&self) -> Map {
+        self.kind.fields()
     }
 
     /// Whether it tells of an event of this type: one that a step has published or asked with, or the stop event that has
@@ -82,13 +90,11 @@ impl RunEvent {
     }
 
     fn payload_of(&self, name: &str, kind: EventKind) -> Option<&Value> {
-        let asked = || self.data.get("event").and_then(Value::as_str) == Some(name);
-        match &*self.kind {
-            own if own == name => Some(&self.data),
-            "input.required" if asked() => self.data.get("payload"),
-            "workflow.finished" if kind == EventKind::Stop => {
-                let succeeded = self.data.get("status").and_then(Value::as_str) == Some("succeeded");
-                self.data.get("output").filter(|_| succeeded)
+        match &self.kind {
+            RunEventKind::Other { type_name, fields } if **type_name == *name => Some(fields),
+            RunEventKind::InputRequired { event, payload, .. } if **event == *name => Some(payload),
+            RunEventKind::WorkflowFinished { status: Status::Succeeded, output, .. } if kind == EventKind::Stop => {
+                Some(output)
             }
             _ => None,
         }
@@ -121,11 +127,26 @@ impl EventStream {
 
     /// Events of steps, and the end, are whole; what else is too large to be told stays a reference.
     fn whole(&self, mut told: Told) -> Result<RunEvent, Error> {
-        let of_engine = ["step.", "task.", "loop.", "ctx.", "job.", "playbook."];
-        if !of_engine.iter().any(|prefix| told.kind.starts_with(prefix)) {
-            told.data = windlass_runtime::resolve(&*self.store, &told.data)?;
+        let is_whole = matches!(
+            told.kind,
+            RunEventKind::Other { .. }
+                | RunEventKind::InputRequired { .. }
+                | RunEventKind::ApprovalRequested { .. }
+                | RunEventKind::RunReplied { .. }
+                | RunEventKind::WorkflowHeld { .. }
+                | RunEventKind::WorkflowFinished { .. }
+        );
+        let mut failed = None;
+        if is_whole {
+            told.kind.each_value(&mut |value| match windlass_runtime::resolve(&*self.store, value) {
+                Ok(whole) => *value = whole,
+                Err(error) => failed = Some(error),
+            });
         }
-        Ok(RunEvent::of(told))
+        match failed {
+            None => Ok(RunEvent::of(told)),
+            Some(error) => Err(error.into()),
+        }
     }
 
     /// The next event, when it is there. None when the run has ended and all were given. Nothing is lost when this is dropped

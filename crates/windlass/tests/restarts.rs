@@ -15,7 +15,8 @@ use support::{
     seen, text,
 };
 use windlass::{All, Collect, Context, Engine, Error, Event, Events, Handle, Res, Retry, StepError, Value, Workflow};
-use windlass_store::{MemoryStore, SqliteOptions, SqliteStore};
+use windlass_store::MemoryStore;
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
 // Cut at every commit.
 
@@ -417,7 +418,7 @@ fn a_retry_that_was_decided_is_not_decided_again() {
             assert_eq!(error.code(), "NotYet", "two attempts, as the run's own policy says");
             let all = events(&handle, 0).await;
             assert_eq!(count(&all, "task.retrying"), 1);
-            let running = all.iter().find(|event| &*event.kind == "step.running").unwrap();
+            let running = all.iter().find(|event| event.type_name() == "step.running").unwrap();
             assert_eq!(running.at, at, "what has happened stays as it was");
         });
         assert_eq!(world.notes(), ["attempt 1", "attempt 2", "attempt 2"]);

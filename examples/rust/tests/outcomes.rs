@@ -30,6 +30,15 @@ fn each_says_what_it_should() {
     }
 }
 
+#[test]
+fn a_decorator_sees_ticks_moves_time_and_keeps_events_to_itself() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let said = said(folder.path(), "decorator", &[]);
+    assert!(said.starts_with("tick 1 AddEvent\n"), "{said}");
+    assert!(said.contains("the clerk says that it is 2100-01-01\n"), "{said}");
+    assert!(said.contains("event workflow.") && !said.contains("event step."), "{said}");
+}
+
 /// The first process is gone when the answer comes.
 #[test]
 fn an_approval_over_two_processes() {

@@ -1,7 +1,11 @@
 // What a run has told of one place: the server looks for it, from the time on at which it began.
 
 import { api } from "./index";
+import { isEvent } from "./types";
 import type { Event, Json, Step } from "./types";
+import type { EventOf } from "./events";
+
+type End = EventOf<"step.done" | "step.failed" | "step.skipped" | "loop.iteration.done">;
 
 /** Pages that are asked for at most: each of them looks at thousands of events. */
 const PAGES = 20;
@@ -24,8 +28,8 @@ export async function eventsAt(run: string, path: string, since: string | null |
   return found;
 }
 
-function isEnd(event: Event): boolean {
-  return ["step.done", "step.failed", "step.skipped", "loop.iteration.done"].includes(event.type);
+function isEnd(event: Event): event is Event & End {
+  return isEvent(event, "step.done", "step.failed", "step.skipped", "loop.iteration.done");
 }
 
 /** What went in and came out. A step that is one task has what the task was given. */
@@ -48,16 +52,16 @@ export function stepsOf(events: Event[], parent: string): Step[] {
     const rest = event.path.startsWith(`${parent}.`) ? event.path.slice(parent.length + 1) : "";
     if (rest === "" || /[.[]/.test(rest) || !event.type.startsWith("step.")) continue;
     const known = steps.get(event.path);
-    if (event.type === "step.started") {
-      steps.set(event.path, { path: event.path, name: rest, kind: String(event["kind"] ?? ""), status: "running", started_at: event.at, duration_ms: null });
+    if (isEvent(event, "step.started")) {
+      steps.set(event.path, { path: event.path, name: rest, kind: event.kind, status: "running", started_at: event.at, duration_ms: null });
     } else if (isEnd(event)) {
       const began = known?.started_at ?? event.at;
-      const error = event["error"] as Step["error"];
+      const error = event.error as Step["error"];
       steps.set(event.path, {
         path: event.path,
         name: rest,
         kind: known?.kind ?? "",
-        status: String(event["status"] ?? (event.type === "step.skipped" ? "skipped" : "failed")),
+        status: event.status,
         started_at: began,
         duration_ms: Math.max(0, Date.parse(event.at) - Date.parse(began)),
         ...(error ? { error } : {}),

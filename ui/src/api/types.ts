@@ -1,5 +1,7 @@
 // What the server says, as far as the page reads it. The server's own description is /api/v1/openapi.json.
 
+import type { EventOf, EventType } from "./events";
+
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
 export interface Page<T> {
@@ -246,6 +248,7 @@ export interface Strip {
   cells: StripCell[];
 }
 
+/** An event of any type, also a custom one; `isEvent` tells of which. */
 export interface Event {
   seq: number;
   at: string;
@@ -426,4 +429,9 @@ export interface AuditLine {
 
 export interface AuditPage extends Page<AuditLine> {
   last: number;
+}
+
+/** Whether an event is of one of these types: then it has their fields. */
+export function isEvent<Type extends EventType>(event: Event, ...types: Type[]): event is Event & EventOf<Type> {
+  return (types as string[]).includes(event.type);
 }

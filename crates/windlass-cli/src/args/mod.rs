@@ -8,6 +8,8 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub use served::*;
 
+use crate::dialects;
+
 #[derive(Parser)]
 #[command(name = "windlass", version, about = "Durable workflows: run, watch and steer them", max_term_width = 110)]
 pub struct Args {
@@ -79,7 +81,7 @@ pub enum Command {
     Worker(Worker),
     /// What tasks can do: the tools of this program, with their inputs and results
     Tools(Tools),
-    /// The JSON Schema of a dialect's files, for editors
+    /// Print the JSON Schema of events or of a dialect's files
     Schema(Schema),
     /// All limits with their values
     Limits,
@@ -111,15 +113,8 @@ pub struct Source {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Which dialect it is written in [default: found from its content]
-    #[arg(long)]
-    pub dialect: Option<Dialect>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Dialect {
-    Loom,
-    Noetl,
-    Zenflow,
+    #[arg(long, value_parser = dialects::names())]
+    pub dialect: Option<String>,
 }
 
 #[derive(ClapArgs)]
@@ -253,6 +248,9 @@ pub struct Serve {
     /// How lines on stderr look
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub log: LogFormat,
+    /// What is logged: error, warn, info, debug or trace; windlass_server=debug sets one crate
+    #[arg(long, value_name = "LEVEL", env = "WINDLASS_LOG", hide_env_values = true, default_value = "info")]
+    pub log_level: String,
     #[arg(long, hide = true)]
     pub virtual_time: bool,
     #[command(flatten)]
@@ -279,6 +277,9 @@ pub struct Dev {
     /// How lines on stderr look
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub log: LogFormat,
+    /// What is logged: error, warn, info, debug or trace; windlass_server=debug sets one crate
+    #[arg(long, value_name = "LEVEL", env = "WINDLASS_LOG", hide_env_values = true, default_value = "info")]
+    pub log_level: String,
     #[command(flatten)]
     pub agents: Agents,
     #[command(flatten)]
@@ -299,8 +300,8 @@ pub struct Check {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// Which dialect they are written in [default: found from their content]
-    #[arg(long)]
-    pub dialect: Option<Dialect>,
+    #[arg(long, value_parser = dialects::names())]
+    pub dialect: Option<String>,
 }
 
 #[derive(ClapArgs)]
@@ -356,12 +357,9 @@ pub struct Events {
 
 #[derive(ClapArgs)]
 pub struct Schema {
-    pub dialect: SchemaOf,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SchemaOf {
-    Zenflow,
+    /// A dialect, or `events` for the events of runs
+    #[arg(value_name = "OF", value_parser = clap::builder::PossibleValuesParser::new(crate::commands::schema::subjects()))]
+    pub of: String,
 }
 
 #[derive(ClapArgs)]
@@ -540,8 +538,8 @@ pub struct Graph {
     #[arg(value_name = "FILE", conflicts_with = "run")]
     pub file: Option<PathBuf>,
     /// Which dialect it is written in [default: found from its content]
-    #[arg(long, conflicts_with = "run")]
-    pub dialect: Option<Dialect>,
+    #[arg(long, conflicts_with = "run", value_parser = dialects::names())]
+    pub dialect: Option<String>,
     /// Draw what has happened in a run instead: its id, its beginning, or `last`
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,

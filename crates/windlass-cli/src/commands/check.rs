@@ -24,7 +24,7 @@ pub fn check(global: &Global, args: &args::Check) -> Result<Exit, Failure> {
                 continue;
             }
         };
-        let project = Project::read(source, args.dialect, &settings);
+        let project = Project::read(source, args.dialect.as_deref(), &settings);
         invalid |= project.has_errors();
         // Those that it calls have their own line only if there is something to say of them.
         let called = |at: usize, found: &Diagnostics| at > 0 && found.is_empty();

@@ -16,7 +16,7 @@ use crate::flow::Flow;
 use crate::host::{self, Interrupts};
 use crate::out::Paint;
 use crate::served::CatalogCompiler;
-use crate::service::{self, Base, Log, Place, Plan, Service};
+use crate::service::{self, Base, Place, Plan, Service};
 use crate::stores;
 
 pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
@@ -40,7 +40,6 @@ pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
             options,
             sqlite: host::sqlite_options(&args.testing),
             commit_hook: None,
-            log: Log::new(args.log),
         };
         // Watched before they are looked at: what changes in between is looked at again.
         let watcher = Watcher::new(&roots)?;
@@ -48,12 +47,11 @@ pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
         let tools = crate::tools::trusted(&settings)?;
         let base = Base::open(plan, &tools, &crate::secrets::edge(&settings)?, gate)?;
         let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), Vec::new())), &front).await?;
-        let log = service.log;
-        let folder = Folder::new(roots, settings.clone(), service.app.clone(), Paint::stderr(global.no_color), log);
+        let folder = Folder::new(roots, settings.clone(), service.app.clone(), Paint::stderr(global.no_color));
         let folder = looked(folder).await?;
         tell(global, &service, &folder)?;
         if args.open {
-            open(&service.page(true), log);
+            open(&service.page(true));
         }
         watched(folder, watcher, &mut interrupts).await?;
         service.stop(&mut interrupts).await
@@ -64,7 +62,7 @@ fn tell(global: &Global, service: &Service, folder: &Folder) -> Result<(), Failu
     let (registered, broken) = folder.counts();
     if registered == 0 && broken == 0 {
         let none = "there is no definition yet: a file that is put here is registered as soon as it is there";
-        service.log.tell("empty", none);
+        tracing::info!(event = "empty", "{none}");
     }
     service.tell(global, !global.json && std::io::stdout().is_terminal())
 }
@@ -89,7 +87,7 @@ async fn looked(mut folder: Folder) -> Result<Folder, Failure> {
 }
 
 /// With what the system opens addresses with. Whoever has none has the address on the screen.
-fn open(page: &str, log: Log) {
+fn open(page: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let opened =
         Command::new(program).arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -98,6 +96,6 @@ fn open(page: &str, log: Log) {
             // Somebody has to see it end.
             std::thread::spawn(move || child.wait());
         }
-        Err(error) => log.tell("page", &format!("could not open the page with {program}: {error}")),
+        Err(error) => tracing::info!(event = "page", "could not open the page with {program}: {error}"),
     }
 }

@@ -1,8 +1,9 @@
 //! `windlass doctor`
 
 use windlass_core::Limits;
+use windlass_runtime::RuntimeError;
 use windlass_runtime::show::{live_owner, status_of};
-use windlass_store::{RunFilter, RunRow, RunStatus, Store};
+use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError, StoreErrorKind};
 use windlass_value::Value;
 
 use crate::args::Global;
@@ -52,6 +53,10 @@ fn audit_log(global: &Global) -> Vec<Finding> {
 fn look_at(global: &Global, store: &dyn Store, row: &RunRow, limits: &Limits) -> Result<Option<Finding>, Failure> {
     let finding = |what: String, hint: String| Ok(Some(Finding { run: Some(row.run.to_string()), what, hint }));
     let replay = || stores::command(global, &format!("replay {}", row.run));
+    let newer = |error: StoreError| finding(error.message, error.hint.unwrap_or_default());
+    if let Err(error) = row.check_format() {
+        return newer(error);
+    }
     if row.status == RunStatus::Quarantined {
         let why = windlass_runtime::why_set_aside(row).map_or_else(String::new, |error| error.message.to_string());
         return finding(format!("it is set aside: {why}"), replay());
@@ -63,6 +68,7 @@ fn look_at(global: &Global, store: &dyn Store, row: &RunRow, limits: &Limits) ->
         .and_then(|program| windlass_runtime::load(store, &row.run, &program, row.created_at))
     {
         Ok(image) => image.state,
+        Err(RuntimeError::Store(error)) if error.kind == StoreErrorKind::NeedsNewer => return newer(error),
         Err(error) => return finding(format!("it cannot be rebuilt: {error}"), replay()),
     };
     if stores::server_for(global, row).is_some() {

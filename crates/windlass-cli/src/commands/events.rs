@@ -72,9 +72,9 @@ const ERRORS: [&str; 2] = ["error", "because"];
 const ERROR_CHARS: usize = 200;
 
 /// `error=42P01: relation "x" does not exist`, also where it is inside an outcome.
-fn error_of(event: &Event) -> Option<String> {
-    let own = ERRORS.iter().find_map(|name| Some((*name, event.data.get(name)?)));
-    let inside = || Some(("error", event.data.get("outcome")?.get("error")?));
+fn error_of(fields: &Map) -> Option<String> {
+    let own = ERRORS.iter().find_map(|name| Some((*name, fields.get(name)?)));
+    let inside = || Some(("error", fields.get("outcome")?.get("error")?));
     let (name, error) = own.or_else(inside).filter(|(_, error)| !error.is_null())?;
     let text = |key: &str| error.get(key).and_then(Value::as_str);
     let told = match (text("code"), text("message")) {
@@ -87,10 +87,11 @@ fn error_of(event: &Event) -> Option<String> {
 fn human_event(event: &Event) -> String {
     let time = event.at.to_string();
     let clock = time.get(11..23).unwrap_or(&time);
-    let mut fields: Vec<String> = error_of(event).into_iter().collect();
+    let told = event.fields();
+    let mut fields: Vec<String> = error_of(&told).into_iter().collect();
     let field = |(key, value): (&Arc<str>, &Value)| format!("{key}={}", text::short(value, 60));
-    let others = event.data.as_map().into_iter().flat_map(Map::iter);
-    fields.extend(others.filter(|(key, value)| !value.is_null() && !ERRORS.contains(&&***key)).map(field));
-    let line = format!("{:>6}  {clock}  {:<22}  {:<24}  {}", event.seq, event.kind, event.path, fields.join(" "));
+    fields.extend(told.iter().filter(|(key, value)| !value.is_null() && !ERRORS.contains(&&***key)).map(field));
+    let line =
+        format!("{:>6}  {clock}  {:<22}  {:<24}  {}", event.seq, event.type_name(), event.path, fields.join(" "));
     line.trim_end().to_owned()
 }

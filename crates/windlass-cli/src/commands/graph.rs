@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use windlass_core::plan::Plan;
 use windlass_draw::{Drawing, Format, RunDrawing};
 use windlass_runtime::show::{Piece, StoredEvents, now_of};
 use windlass_runtime::{RuntimeError, codec};
@@ -23,7 +22,7 @@ pub fn graph(global: &Global, args: &args::Graph) -> Result<Exit, Failure> {
             let settings = Settings::load(global)?;
             let source = definition::read(file, &settings.limits).map_err(|failure| unreadable(failure, file))?;
             let paint = Paint::stderr(global.no_color);
-            windlass_draw::plan(Project::read(source, args.dialect, &settings).or_fail(paint)?.plan()?)
+            windlass_draw::plan(Project::read(source, args.dialect.as_deref(), &settings).or_fail(paint)?.plan()?)
         }
         (None, None) => {
             let hint = "`windlass graph FILE` draws a definition, `windlass graph --run RUN` a run (`--run last`)";
@@ -53,7 +52,7 @@ fn unreadable(failure: Failure, file: &Path) -> Failure {
 fn of_run(store: &dyn Store, wanted: &str) -> Result<Drawing, Failure> {
     let row = stores::find(store, wanted)?;
     let plan = store.plan(&row.plan)?.ok_or_else(|| RuntimeError::MissingBlob(row.plan.to_string()))?;
-    let plan: Plan = codec::decode(&plan.body, "a plan")?;
+    let plan = codec::decode_plan(&plan.body)?;
     let mut drawing = RunDrawing::new(&plan).named(&*row.run);
     let mut events = StoredEvents::new(row.run.clone(), 0);
     let mut newest = row.created_at;

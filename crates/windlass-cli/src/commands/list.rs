@@ -35,6 +35,9 @@ pub fn list(global: &Global, args: &args::List) -> Result<Exit, Failure> {
             let look = crate::stores::command(global, &format!("replay {}", row.run));
             out::note(&format!("{} is set aside: {}\n  hint: {look}", row.run, why.message));
         }
+        if let Err(error) = row.check_format() {
+            out::note(&format!("{}\n  hint: {}", error.message, error.hint.unwrap_or_default()));
+        }
     }
     if more {
         out::note("there are more: --limit N or --all shows them");

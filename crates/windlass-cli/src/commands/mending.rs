@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_runtime::{Engine, Restart, RunHandle, RunOptions, RuntimeError, codec};
+use windlass_runtime::{Engine, Restart, RunHandle, RunOptions, RuntimeError};
 use windlass_store::{RunRow, Store};
 use windlass_value::{Value, parse_json};
 
@@ -85,7 +85,7 @@ async fn watch(
 /// What it does again, of which run.
 fn tell_where(store: &dyn Store, run: &Arc<str>) -> Result<(), Failure> {
     let Some(row) = store.run(run)? else { return Ok(()) };
-    let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+    let how = RunOptions::of(&row)?;
     if let Some(from) = how.from {
         let (what, old) = (if from.retry { "retries" } else { "restarts" }, &from.run);
         let place = if from.path.is_empty() { "its beginning".to_owned() } else { format!("`{}`", from.path) };

@@ -1,7 +1,7 @@
 //! `windlass mock FILE`
 
 use windlass_syntax::Severity;
-use windlass_tools::mock::{MockOptions, MockService, Script, Served};
+use windlass_testing::mock::{MockOptions, MockService, Script, Served};
 
 use crate::args::{self, Global};
 use crate::config::Settings;

@@ -17,7 +17,7 @@ mod replay;
 mod requests;
 mod resume;
 mod run;
-mod schema;
+pub mod schema;
 mod serve;
 mod status;
 mod token;
@@ -30,6 +30,7 @@ use crate::args::{Args, Command, WorkflowCommand};
 use crate::failure::{Exit, Failure};
 
 pub fn run(args: Args) -> Result<Exit, Failure> {
+    crate::log::install(&args.command)?;
     let global = &args.global;
     match args.command {
         Command::Run(args) => run::run(global, &args),

@@ -26,7 +26,7 @@ pub fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
     agents::check_model(&settings)?;
     let source = definition::read(&args.source.file, &settings.limits)?;
     let paint = Paint::stderr(global.no_color);
-    let project = Project::read(source, args.source.dialect, &settings).or_fail(paint)?;
+    let project = Project::read(source, args.source.dialect.as_deref(), &settings).or_fail(paint)?;
     let input = flow::with_context(inputs::gather(args, &project.plan()?.parameters)?, args);
     inputs::unread(project.plan()?, &input).iter().for_each(|warning| out::note(warning));
     agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));

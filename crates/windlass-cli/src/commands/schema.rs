@@ -1,12 +1,30 @@
-//! `windlass schema DIALECT`
+//! `windlass schema OF`
 
-use crate::args::{Schema, SchemaOf};
+use crate::args::Schema;
+use crate::dialects::{names_with_schema, registry};
 use crate::failure::{Exit, Failure};
 use crate::out;
 
+/// Written from the declaration of the event types; a test of `windlass-core` keeps it so.
+const EVENTS_SCHEMA: &str = include_str!("../../../../docs/events.schema.json");
+
+/// The name that stands for events beside the names of dialects.
+const EVENTS: &str = "events";
+
+/// The names that `windlass schema` accepts.
+pub fn subjects() -> Vec<&'static str> {
+    let mut subjects = names_with_schema();
+    subjects.push(EVENTS);
+    subjects
+}
+
 pub fn schema(args: &Schema) -> Result<Exit, Failure> {
-    match args.dialect {
-        SchemaOf::Zenflow => out::print(windlass_zenflow::schema().trim_end())?,
+    if args.of == EVENTS {
+        out::print(EVENTS_SCHEMA.trim_end())?;
+        return Ok(Exit::Good);
     }
+    let schema = registry().get(&args.of).and_then(|dialect| dialect.schema());
+    let none = || Failure::usage(format!("the dialect `{}` has no JSON Schema yet", args.of));
+    out::print(schema.ok_or_else(none)?.trim_end())?;
     Ok(Exit::Good)
 }

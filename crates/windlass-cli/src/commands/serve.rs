@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_server::ServerOptions;
-use windlass_value::Value;
 
 use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure};
 use crate::host::{self, Interrupts};
 use crate::served::{CatalogCompiler, ServerTools, server_tools};
-use crate::service::{self, Base, Log, Place, Plan};
+use crate::service::{self, Base, Place, Plan};
 use crate::stores;
 
 pub fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
@@ -25,19 +24,17 @@ pub fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
     service::on_threads(async |front| {
         // Listened for from the beginning: whoever stops a server while it starts means it.
         let interrupts = Interrupts::listen()?;
-        let log = Log::new(args.log);
         let plan = Plan {
             settings: &settings,
             place: Place::Kept(stores::directory(global)),
             options,
             sqlite: host::sqlite_options(&args.testing),
             commit_hook: host::commit_hook(&args.testing)?,
-            log,
         };
         let ServerTools { tools, remote, edge, gate } = server_tools(&settings)?;
         let base = Base::open(plan, &tools, &edge, gate)?;
         let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), remote)), &front).await?;
-        log.say("started", &[("address", Value::from(service.address.as_str()))]);
+        tracing::info!(address = service.address, "started");
         service.tell(global, !global.json && std::io::stdout().is_terminal())?;
         service.until_stopped(interrupts).await
     })

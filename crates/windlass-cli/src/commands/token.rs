@@ -3,7 +3,7 @@
 use windlass_runtime::real_now;
 use windlass_server::auth::Scope;
 use windlass_server::auth::tokens::{self, Token, TokenError, Wanted};
-use windlass_store::SqliteOptions;
+use windlass_store_sqlite::SqliteOptions;
 use windlass_syntax::did_you_mean;
 use windlass_value::{Timestamp, Value};
 

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 pub use mcp::Mcp;
 pub use server::{OUTBOUND, Server};
 pub use services::{Activity, Auth, Model, Secret, Target};
+use windlass_agents::chat::{ModelService, Price};
 use windlass_core::Limits;
 use windlass_syntax::nearest;
-use windlass_tools::chat::{ModelService, Price};
 use windlass_value::Duration;
 
 use crate::args::Global;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use windlass_agents::chat::{HeaderText, ModelService, PROVIDERS, Price, Protocol};
 use windlass_syntax::nearest;
-use windlass_tools::chat::{HeaderText, ModelService, PROVIDERS, Price, Protocol};
 
 use super::Secret;
 use crate::failure::Failure;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tracing::info;
 use windlass_server::catalog::Unregistered;
 use windlass_server::{App, Catalog, Compiled, Compiler, Draft};
 use windlass_syntax::{Diagnostics, Report, Source};
@@ -15,12 +16,11 @@ use crate::config::Settings;
 use crate::definition;
 use crate::out::Paint;
 use crate::project::Project;
-use crate::service::Log;
 pub use files::Roots;
 pub use watch::Watcher;
 
 /// What is said of a file that is no definition at all: a folder may hold others.
-pub const NO_DEFINITION: &str = "WND-0001";
+pub const NO_DEFINITION: &str = windlass_dialect::UNKNOWN_DIALECT;
 
 /// Under whose name definitions are registered.
 const BY: &str = "windlass dev";
@@ -31,7 +31,6 @@ pub struct Folder {
     settings: Arc<Settings>,
     app: App,
     paint: Paint,
-    log: Log,
     known: BTreeMap<PathBuf, Known>,
 }
 
@@ -62,8 +61,8 @@ enum Looked {
 }
 
 impl Folder {
-    pub fn new(roots: Roots, settings: Arc<Settings>, app: App, paint: Paint, log: Log) -> Folder {
-        Folder { roots, settings, app, paint, log, known: BTreeMap::new() }
+    pub fn new(roots: Roots, settings: Arc<Settings>, app: App, paint: Paint) -> Folder {
+        Folder { roots, settings, app, paint, known: BTreeMap::new() }
     }
 
     /// How many definitions there are, and how many files are broken.
@@ -161,11 +160,10 @@ impl Folder {
                 self.app.definitions.tell_problems(&name, Vec::new());
                 let mended = before.as_ref().is_some_and(|before| before.broken);
                 if new || mended || was.as_ref() != Some(&(name.clone(), version)) {
-                    let registered = format!("registered {name}, version {version} ({})", file.display());
-                    self.log.tell("registered", &registered);
+                    info!(event = "registered", "registered {name}, version {version} ({})", file.display());
                 }
                 if !told.is_empty() && (new || before.as_ref().is_none_or(|before| before.told != told)) {
-                    self.log.tell("warnings", &told);
+                    info!(event = "warnings", "{told}");
                 }
                 Known { registered: Some((name, version)), told, broken: false }
             }
@@ -173,10 +171,9 @@ impl Folder {
                 let name = was.as_ref().map_or_else(|| stem(file), |(name, _)| name.clone());
                 self.app.definitions.tell_problems(&name, problems);
                 if before.as_ref().is_none_or(|before| before.told != told) {
-                    self.log.tell("broken", &told);
+                    info!(event = "broken", "{told}");
                     if let Some((name, version)) = &was {
-                        let stays = format!("`{name}` stays as it was registered last, version {version}");
-                        self.log.tell("stays", &stays);
+                        info!(event = "stays", "`{name}` stays as it was registered last, version {version}");
                     }
                 }
                 Known { registered: was, told, broken: true }
@@ -199,7 +196,7 @@ impl Folder {
                 format!("{} is gone", file.display())
             }
         };
-        self.log.tell("gone", &gone);
+        info!(event = "gone", "{gone}");
     }
 }
 

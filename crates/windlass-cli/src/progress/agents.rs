@@ -1,6 +1,6 @@
 //! What agents do that people want to see while it happens: what is said, judged, refused and lost.
 
-use windlass_core::Event;
+use windlass_core::{Event, EventKind, PermissionDecision};
 use windlass_value::Value;
 
 use crate::text;
@@ -13,24 +13,23 @@ const REASON_MAX: usize = 300;
 
 /// A line for an event of agents; none for those that say nothing by themselves.
 pub fn line(event: &Event) -> Option<String> {
-    let field = |name: &str| event.data.get(name).filter(|value| !value.is_null());
-    let word = |name: &str| field(name).and_then(Value::as_str).unwrap_or_default();
-    let said = |name: &str| field(name).map(|value| text::short(value, SAID_MAX)).unwrap_or_default();
-    match &*event.kind {
-        "coordinator.narration" => Some(format!("coordinator: {}", said("text"))),
-        "coordinator.synthesis" => Some(format!("coordinator sums up: {}", said("summary"))),
-        "message.sent" => Some(format!("message {} from {} to {}", word("id"), word("from"), word("to"))),
-        "message.dropped" => Some(format!("message {} to {} is dropped: {}", word("id"), word("to"), word("reason"))),
-        "coordinator.failed" => Some(format!("the coordinator has failed: {}", error(event))),
-        "loop.judged" => {
-            let verdict = field("verdict").cloned().unwrap_or_default();
+    let said = |value: Option<&Value>| {
+        value.filter(|value| !value.is_null()).map(|value| text::short(value, SAID_MAX)).unwrap_or_default()
+    };
+    match &event.kind {
+        EventKind::CoordinatorNarration { text } => Some(format!("coordinator: {}", said(Some(text)))),
+        EventKind::CoordinatorSynthesis { summary } => Some(format!("coordinator sums up: {}", said(summary.as_ref()))),
+        EventKind::MessageSent { id, from, to } => Some(format!("message {id} from {from} to {to}")),
+        EventKind::MessageDropped { id, to, reason, .. } => Some(format!("message {id} to {to} is dropped: {reason}")),
+        EventKind::CoordinatorFailed { error } => Some(format!("the coordinator has failed: {}", message_of(error))),
+        EventKind::LoopJudged { done, verdict, .. } => {
             let said = |why: Option<&Value>| {
                 let why = why.filter(|why| !why.is_null());
                 why.map(|why| format!(": {}", text::short(why, SAID_MAX))).unwrap_or_default()
             };
-            Some(match field("done").and_then(Value::as_bool) {
+            Some(match done {
                 Some(done) => {
-                    let judged = if done { "done" } else { "not done" };
+                    let judged = if *done { "done" } else { "not done" };
                     format!("{} is judged {judged}{}", event.path, said(verdict.get("reason")))
                 }
                 None => {
@@ -39,27 +38,26 @@ pub fn line(event: &Event) -> Option<String> {
                 }
             })
         }
-        "agent.permission" => match word("decision") {
-            "allowed" => None,
-            "always" => Some(format!("{} is allowed from now on", word("tool"))),
-            _ => Some(format!("{}: {}", event.path, refusal(event))),
+        EventKind::AgentPermission { tool, decision, reason } => match decision {
+            PermissionDecision::Allowed => None,
+            PermissionDecision::Always => Some(format!("{tool} is allowed from now on")),
+            _ => Some(format!("{}: {}", event.path, refusal(tool, reason.as_deref()))),
         },
-        "agent.warning" => Some(format!("{}: {}", event.path, word("message"))),
+        EventKind::AgentWarning { message } => Some(format!("{}: {message}", event.path)),
         _ => None,
     }
 }
 
-/// What an event says of why something has failed.
-pub fn error(event: &Event) -> String {
-    let message = event.data.get("error").and_then(|error| error.get("message"));
+/// The message of an error.
+pub fn message_of(error: &Value) -> String {
+    let message = error.get("message");
     message.map(|message| text::short(message, REASON_MAX)).unwrap_or_default()
 }
 
 /// Why a call of a tool was refused.
-pub fn refusal(event: &Event) -> String {
-    let word = |name: &str| event.data.get(name).and_then(Value::as_str);
-    match word("reason") {
+pub fn refusal(tool: &str, reason: Option<&str>) -> String {
+    match reason {
         Some(reason) => text::cut(&text::one_line(reason), REASON_MAX),
-        None => format!("the tool `{}` is refused", word("tool").unwrap_or_default()),
+        None => format!("the tool `{tool}` is refused"),
     }
 }

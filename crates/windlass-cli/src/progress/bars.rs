@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use windlass_core::plan::{Check, NodeKind};
-use windlass_core::{Event, Program};
-use windlass_value::Value;
+use windlass_core::{Event, EventKind, Program};
 
 use super::agents;
 use super::loops::{Change, Loops};
@@ -50,7 +49,14 @@ impl Bars {
             return;
         }
         // Events that came too fast are missing: what was inside of something that is over is over, too.
-        if matches!(&*event.kind, "loop.iteration.done" | "loop.done" | "step.done" | "step.failed") {
+        let over = matches!(
+            event.kind,
+            EventKind::IterationDone { .. }
+                | EventKind::LoopDone { .. }
+                | EventKind::StepDone { .. }
+                | EventKind::StepFailed { .. }
+        );
+        if over {
             self.remove_inside(&event.path);
         }
         match self.loops.take(event) {
@@ -69,19 +75,19 @@ impl Bars {
     }
 
     fn step(&mut self, event: &Event) {
-        match &*event.kind {
-            "step.started" if is_top(&event.path) => {
-                let kind = event.data.get("kind").and_then(Value::as_str).unwrap_or("step");
-                self.step_began(&event.path, kind);
+        match &event.kind {
+            EventKind::StepStarted { kind, .. } if is_top(&event.path) => self.step_began(&event.path, kind),
+            EventKind::WorkflowPaused {} => self.pause(true),
+            EventKind::WorkflowResumed {} => self.pause(false),
+            EventKind::StepDone { .. } | EventKind::StepFailed { .. } | EventKind::StepSkipped { .. }
+                if is_top(&event.path) =>
+            {
+                self.remove(&event.path);
             }
-            "workflow.paused" => self.pause(true),
-            "workflow.resumed" => self.pause(false),
-            "step.done" | "step.failed" | "step.skipped" if is_top(&event.path) => self.remove(&event.path),
-            "task.retrying" => {
+            EventKind::TaskRetrying { attempt, .. } => {
                 // The path is that of the task; the bar may be its step's.
                 let around = |shown: &str| *shown == *event.path || is_inside(&event.path, shown);
                 if let Some((_, bar)) = self.shown.iter().rfind(|(shown, _)| around(shown)) {
-                    let attempt = event.data.get("attempt").and_then(Value::as_int).unwrap_or(0);
                     bar.set_message(format!("{} (try {})", event.path, attempt + 1));
                 }
             }

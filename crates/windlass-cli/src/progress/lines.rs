@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_core::Event;
+use windlass_core::{Event, EventKind, Status};
 use windlass_value::{Timestamp, Value};
 
 use super::agents;
@@ -64,20 +64,27 @@ impl Lines {
         self.loops_told.get_or_insert_with(Instant::now);
         self.newest = event.at;
         self.loops.take(event);
-        match &*event.kind {
-            "step.started" if is_top(&event.path) => {
-                let kind = event.data.get("kind").and_then(Value::as_str).unwrap_or("step");
-                let (path, kind, at) = (event.path.clone(), kind.to_owned(), event.at);
+        match &event.kind {
+            EventKind::StepStarted { kind, .. } if is_top(&event.path) => {
+                let (path, kind, at) = (event.path.clone(), kind.to_string(), event.at);
                 self.begun.push(Started { path, kind, at, since: Instant::now() });
             }
-            "step.done" | "step.failed" | "step.skipped" if is_top(&event.path) => self.ended(event),
-            "task.retrying" => self.retrying(event),
-            "workflow.held" => self.tell("waits for its turn"),
-            "workflow.paused" => self.tell(PAUSED),
-            "workflow.resumed" => self.tell("resumed"),
-            "workflow.idle" => {
-                let waits = event.data.get("waits").map(|waits| text::short(waits, 100)).unwrap_or_default();
-                self.tell(&format!("waiting for {waits}"));
+            EventKind::StepDone { status, .. } if is_top(&event.path) => self.ended(event, *status, None, None),
+            EventKind::StepFailed { status, reason, message, .. }
+            | EventKind::StepSkipped { status, reason, message, .. }
+                if is_top(&event.path) =>
+            {
+                self.ended(event, *status, reason.as_deref(), message.as_deref());
+            }
+            EventKind::TaskRetrying { attempt, delay, because, .. } => {
+                self.retrying(&event.path, *attempt, *delay, &because.message);
+            }
+            EventKind::WorkflowHeld { .. } => self.tell("waits for its turn"),
+            EventKind::WorkflowPaused {} => self.tell(PAUSED),
+            EventKind::WorkflowResumed {} => self.tell("resumed"),
+            EventKind::WorkflowIdle { waits } => {
+                let waits = Value::list(waits.iter().cloned().map(Value::Str).collect());
+                self.tell(&format!("waiting for {}", text::short(&waits, 100)));
             }
             _ => {
                 if let Some(line) = agents::line(event) {
@@ -123,31 +130,25 @@ impl Lines {
         fresh.iter().take(LOOPS_MAX).for_each(|(_, line)| self.tell(line));
     }
 
-    fn ended(&mut self, event: &Event) {
+    fn ended(&mut self, event: &Event, status: Status, reason: Option<&str>, message: Option<&str>) {
         self.begun.retain(|begun| begun.path != event.path);
-        let field = |name| event.data.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let error = event.data.get("error").and_then(|error| error.get("message"));
+        let error = event.kind.error().map(|error| &*error.message);
         // A step that is skipped says why in words, mostly.
-        let error = error.or_else(|| event.data.get("message")).map(|error| text::short(error, 300));
-        let reason = match &*field("reason") {
-            "" => None,
+        let error = error.or(message).map(|error| text::short(&Value::from(error), 300));
+        let reason = reason.map(|reason| match reason {
             // The event has the code alone.
-            "ConditionFalse" => Some("its condition is not met".to_owned()),
-            other => Some(other.to_owned()),
-        };
+            "ConditionFalse" => "its condition is not met".to_owned(),
+            other => other.to_owned(),
+        });
         let why = error.or(reason);
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-        self.tell(&format!("{} {}{why}", event.path, field("status")));
+        self.tell(&format!("{} {}{why}", event.path, status.as_str()));
     }
 
-    fn retrying(&mut self, event: &Event) {
-        self.tell_around(&event.path);
-        let attempt = event.data.get("attempt").and_then(Value::as_int).unwrap_or(0);
-        let delay = event.data.get("delay").and_then(Value::as_int).unwrap_or(0).max(0) as u64;
-        let because = event.data.get("because").and_then(|because| because.get("message"));
-        let because = because.map(|because| text::short(because, 100)).unwrap_or_default();
-        let wait = text::span(windlass_value::Duration::from_ms(delay));
-        self.tell(&format!("{} failed, try {} in {wait}: {because}", event.path, attempt + 1));
+    fn retrying(&mut self, path: &str, attempt: u32, delay: windlass_value::Duration, because: &str) {
+        self.tell_around(path);
+        let because = text::short(&Value::from(because), 100);
+        self.tell(&format!("{path} failed, try {} in {}: {because}", attempt + 1, text::span(delay)));
     }
 
     fn tell(&self, what: &str) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::Event;
+use windlass_core::{Event, EventKind};
 use windlass_runtime::show::turns_of;
 use windlass_value::Value;
 
@@ -38,28 +38,27 @@ pub enum Change {
 
 impl Loops {
     pub fn take(&mut self, event: &Event) -> Option<Change> {
-        match &*event.kind {
-            "loop.started" => {
-                let most = turns_of(event);
+        match &event.kind {
+            EventKind::LoopStarted { limits, .. } => {
+                let most = turns_of(limits);
                 self.0.insert(event.path.clone(), LoopSeen { most, ..LoopSeen::default() });
                 Some(Change::Began(event.path.clone()))
             }
-            "loop.iteration.done" => {
+            EventKind::IterationDone { result, .. } => {
                 let path: Arc<str> = loop_of(&event.path).into();
                 let seen = self.0.entry(path.clone()).or_default();
                 seen.ended += 1;
-                seen.last = event.data.get("result").cloned().unwrap_or_default();
+                seen.last = result.clone();
                 seen.fresh = true;
                 Some(Change::Moved(path))
             }
-            "loop.progress" => {
+            EventKind::LoopProgress { to, .. } => {
                 let seen = self.0.entry(event.path.clone()).or_default();
-                let to = event.data.get("to").and_then(Value::as_int).unwrap_or(0).max(0) as u64;
                 seen.ended = seen.ended.max(to + 1);
                 seen.fresh = true;
                 Some(Change::Moved(event.path.clone()))
             }
-            "loop.done" => {
+            EventKind::LoopDone { .. } => {
                 self.0.remove(&event.path)?;
                 Some(Change::Ended(event.path.clone()))
             }

@@ -3,23 +3,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use windlass_core::Limits;
 use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan, SourceSpan};
+use windlass_dialect::{Context, Problems, Registry};
 use windlass_server::{Catalog, Compiled, Compiler, Draft, Registered};
-use windlass_syntax::{Diagnostic, Diagnostics, Report, Source, Span, did_you_mean, nearest};
+use windlass_syntax::{Diagnostic, Report, Source, Span, nearest};
 use windlass_tools::Seals;
-use windlass_value::{BlobHash, Value};
-use windlass_zenflow::{ContextFiles, CoordinatorMode};
+use windlass_value::BlobHash;
+use windlass_zenflow::ContextFiles;
 
-use super::files::{self, Registry};
-use crate::agents;
-use crate::args::Dialect;
+use super::files::{self, CatalogFiles};
 use crate::config::Settings;
-use crate::definition::{self, Around, Problems};
+use crate::dialects::{self, registry};
 use crate::project::{NO_SUCH_WORKFLOW, unset_credentials};
+use crate::{agents, flow};
 
-/// A dialect that nobody knows.
-const UNKNOWN_DIALECT: &str = "WND-0001";
 /// A tool that only workers on other machines have.
 const NEEDS_WORKER: &str = "WND-1297";
 /// A secret that is written down.
@@ -51,16 +48,15 @@ impl CatalogCompiler {
 }
 
 impl Compiler for CatalogCompiler {
-    fn dialects(&self) -> Vec<&str> {
-        DIALECTS.iter().map(|(name, _)| *name).collect()
+    fn dialects(&self) -> &Registry {
+        registry()
     }
 
     fn compile(&self, draft: &Draft, catalog: &dyn Catalog) -> Result<Compiled, Vec<Report>> {
         let source = Source::new(draft.name.as_deref().unwrap_or(NAMELESS), draft.text.as_str());
-        let dialect = draft.dialect.as_deref().map(|name| dialect(name, &source)).transpose()?;
-        let around = InCatalog { settings: &self.settings, catalog, name: draft.name.as_deref() };
-        let compiled =
-            definition::compile_in(&source, dialect, &around).map_err(|problems| reports(&source, problems))?;
+        let context = context(&self.settings, catalog, draft.name.as_deref());
+        let compiled = registry().compile(&source, draft.dialect.as_deref(), &context);
+        let compiled = compiled.map_err(|problems| reports(&source, problems))?;
         let mut found = compiled.warnings;
         let mut plan = compiled.plan;
         let own = plan.name.clone();
@@ -84,7 +80,7 @@ impl Compiler for CatalogCompiler {
                 Err(problem) => found.push(*problem),
             }
         }
-        for (name, sealed) in self.seals.seal_defaults(&mut plan) {
+        for (name, sealed) in crate::secrets::seal_defaults(&self.seals, &mut plan) {
             let at = draft.text.find(&format!("\"{name}\"")).unwrap_or(0);
             let message = format!("the parameter `{name}` {}", sealed.problem());
             let problem = Diagnostic::error(LITERAL_SECRET, Span::new(at, at + name.len()), message);
@@ -99,10 +95,6 @@ impl Compiler for CatalogCompiler {
             true => Err(reports(&source, all)),
             false => Ok(Compiled { plan, warnings: reports(&source, all) }),
         }
-    }
-
-    fn slips(&self, plan: &Plan, input: &Value) -> Vec<(String, String)> {
-        crate::inputs::slips(plan, input)
     }
 }
 
@@ -141,10 +133,9 @@ impl CatalogCompiler {
             return false;
         }
         let source = Source::new(&*from.name, &*from.source);
-        let around = InCatalog { settings: &self.settings, catalog, name: Some(&from.name) };
-        let dialect = dialect(&from.dialect, &source).ok();
+        let context = context(&self.settings, catalog, Some(&from.name));
         // What no longer compiles was pinned when it did, and has no way back to what is new.
-        let Ok(compiled) = definition::compile_in(&source, dialect, &around) else { return false };
+        let Ok(compiled) = registry().compile(&source, Some(&*from.dialect), &context) else { return false };
         compiled.calls.iter().any(|(name, _)| {
             name == target
                 || files::find(catalog, name)
@@ -201,24 +192,6 @@ fn needs_worker(tool: &str, span: SourceSpan) -> Diagnostic {
     ))
 }
 
-const DIALECTS: [(&str, Dialect); 3] =
-    [("loom", Dialect::Loom), ("noetl", Dialect::Noetl), ("zenflow", Dialect::Zenflow)];
-
-fn dialect(name: &str, source: &Source) -> Result<Dialect, Vec<Report>> {
-    match DIALECTS.iter().find(|(known, _)| *known == name) {
-        Some((_, dialect)) => Ok(*dialect),
-        None => {
-            let mut found = Diagnostics::new();
-            let message = format!("there is no dialect `{name}`");
-            let problem = Diagnostic::error(UNKNOWN_DIALECT, Span::at(0), message);
-            let meant = did_you_mean(name, DIALECTS.map(|(known, _)| known));
-            let otherwise = || "loom, noetl or zenflow; without one, the text itself tells".to_owned();
-            found.push(problem.hint(meant.unwrap_or_else(otherwise)));
-            Err(found.reports(source))
-        }
-    }
-}
-
 fn reports(source: &Source, problems: Problems) -> Vec<Report> {
     let own = problems.own.reports(source);
     let others = problems.others.iter().flat_map(|(source, found)| found.reports(source));
@@ -226,47 +199,24 @@ fn reports(source: &Source, problems: Problems) -> Vec<Report> {
 }
 
 /// What a registered definition is compiled against: the operator's settings and the catalog, and nothing of a disk.
-struct InCatalog<'a> {
-    settings: &'a Settings,
-    catalog: &'a dyn Catalog,
-    name: Option<&'a str>,
-}
-
-impl Around for InCatalog<'_> {
-    fn limits(&self) -> &Limits {
-        &self.settings.limits
-    }
-
-    fn loom(&self) -> windlass_loom::Options {
-        let name = Some(self.name.unwrap_or(NAMELESS).to_owned());
-        definition::loom_options(name, self.settings, self.settings.app.clone(), Default::default())
-    }
-
-    fn noetl(&self) -> windlass_noetl::Options {
-        definition::noetl_options(Some(self.name.unwrap_or(NAMELESS).to_owned()), self.settings)
-    }
-
-    fn zenflow(&self) -> windlass_zenflow::Options {
-        let workdir = self.settings.server.workdir.clone();
-        let refused = || {
-            let hint = "set `workdir` under [server] in windlass.toml: such files are looked for in it";
-            ContextFiles::Refused(hint.to_owned())
-        };
-        windlass_zenflow::Options {
-            limits: self.settings.limits.clone(),
-            folder: Some(files::folder_of(self.name)),
-            tools: agents::BUILT_IN.map(str::to_owned).to_vec(),
-            mcp: self.settings.mcp.iter().map(|server| server.name.clone()).collect(),
-            model: self.settings.flow.model.clone(),
-            default_model: agents::default_model(self.settings),
-            prices: agents::prices(self.settings),
-            coordinator: CoordinatorMode::Auto,
-            max_concurrency: None,
-            work_folder: workdir.clone(),
-            files: Arc::new(Registry::of(self.catalog)),
-            context_files: workdir.map_or_else(refused, ContextFiles::In),
-            models: Arc::new(agents::KnownModels::of_server(self.settings)),
-            strict_files: true,
-        }
+fn context(settings: &Settings, catalog: &dyn Catalog, name: Option<&str>) -> Context {
+    let workdir = settings.server.workdir.clone();
+    let refused = || {
+        let hint = "set `workdir` under [server] in windlass.toml: such files are looked for in it";
+        ContextFiles::Refused(hint.to_owned())
+    };
+    let agents = windlass_zenflow::Options {
+        work_folder: workdir.clone(),
+        context_files: workdir.map_or_else(refused, ContextFiles::In),
+        models: Arc::new(agents::KnownModels::of_server(settings)),
+        strict_files: true,
+        ..flow::agents_of(settings)
+    };
+    Context {
+        name: Some(name.unwrap_or(NAMELESS).to_owned()),
+        settings: settings.app.clone(),
+        folder: Some(files::folder_of(name)),
+        files: Arc::new(CatalogFiles::of(catalog)),
+        ..dialects::context(settings, agents)
     }
 }

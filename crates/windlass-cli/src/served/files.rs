@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use windlass_dialect::{FileProblem, Files};
 use windlass_server::{Catalog, Registered};
-use windlass_zenflow::{FileProblem, Files};
+
+use crate::dialects::registry;
 
 /// The folder that all registered definitions seem to be in. Nothing on a disk is ever looked for there.
 pub const ROOT: &str = "/registered";
@@ -24,21 +26,21 @@ pub fn find(catalog: &dyn Catalog, name: &str) -> Option<Registered> {
 }
 
 /// What was registered when the compiling began.
-pub struct Registry {
+pub struct CatalogFiles {
     known: Vec<(PathBuf, Arc<str>)>,
     folders: Vec<PathBuf>,
 }
 
-impl Registry {
-    /// Of all that is registered, only workflows can be included.
-    pub fn of(catalog: &dyn Catalog) -> Registry {
+impl CatalogFiles {
+    /// Of all that is registered, only definitions of dialects that include files can be read as files.
+    pub fn of(catalog: &dyn Catalog) -> CatalogFiles {
         let found = catalog.names().into_iter().filter_map(|name| catalog.newest(&name));
         let known: Vec<_> = found
-            .filter(|found| &*found.dialect == "zenflow")
+            .filter(|found| registry().named(&found.dialect).includes_files())
             .map(|found| (path_of(&found.name), found.source))
             .collect();
         let folders = known.iter().flat_map(|(path, _)| path.ancestors().skip(1).map(Path::to_owned)).collect();
-        Registry { known, folders }
+        CatalogFiles { known, folders }
     }
 
     fn found(&self, path: &Path) -> Option<&(PathBuf, Arc<str>)> {
@@ -61,7 +63,7 @@ pub fn folder_of(name: Option<&str>) -> PathBuf {
     path.as_deref().and_then(Path::parent).unwrap_or(Path::new(ROOT)).to_owned()
 }
 
-impl Files for Registry {
+impl Files for CatalogFiles {
     fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
         let (_, text) = self.found(path).ok_or(FileProblem::Missing)?;
         match text.len() as u64 > most {

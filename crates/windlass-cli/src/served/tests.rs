@@ -220,7 +220,7 @@ fn what_a_server_runs_itself() {
 
 #[tokio::test]
 async fn definitions_reach_what_the_settings_open_and_nothing_else() {
-    let service = windlass_tools::test_service::TestService::start().expect("a service");
+    let service = windlass_testing::test_service::TestService::start().expect("a service");
     let port = service.addr().port();
     let call = |tool: &'static str, toml: String, input: String| async move {
         let tools = server_tools(&settings(&toml)).expect("tools").tools;

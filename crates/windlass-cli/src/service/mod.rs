@@ -1,9 +1,7 @@
 //! The engine as a service in this process: what `serve` and `dev` share.
 
 mod lock;
-mod log;
 mod traces;
-mod watch;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -11,13 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{Handle, Runtime};
+use tracing::{info, warn};
 use windlass_runtime::{Engine, EngineOptions, Gate, Tools};
 use windlass_server::auth::tokens::Secret;
 use windlass_server::auth::{Keys, first_token};
 use windlass_server::catalog::Definitions;
 use windlass_server::workers::{Dispatcher, routed};
 use windlass_server::{App, Compiler, Parts, Running, ServerOptions, StartError, audit::Audit};
-use windlass_store::{CommitHook, MemoryStore, SqliteOptions, Store};
+use windlass_store::{CommitHook, MemoryStore, Store};
+use windlass_store_sqlite::SqliteOptions;
 use windlass_tools::Edge;
 use windlass_value::Value;
 
@@ -28,7 +28,7 @@ use crate::host::Interrupts;
 use crate::{host, out, stores};
 use lock::StoreLock;
 pub use lock::server_of;
-pub use log::Log;
+pub use traces::engine_spans;
 
 /// A run that only waits leaves memory soon: a server has many of them.
 const RELEASE_AFTER: Duration = Duration::from_secs(10);
@@ -65,7 +65,6 @@ pub struct Plan<'a> {
     pub options: ServerOptions,
     pub sqlite: SqliteOptions,
     pub commit_hook: Option<CommitHook>,
-    pub log: Log,
 }
 
 /// A store with an engine on it, before anybody can reach it.
@@ -77,14 +76,13 @@ pub struct Base {
     directory: Option<PathBuf>,
     options: ServerOptions,
     limits: windlass_core::Limits,
-    pub log: Log,
 }
 
 impl Base {
     /// Must be called inside the runtime. What `tools` do not do is for workers on other machines; all of it goes through
     /// the edge.
     pub fn open(plan: Plan<'_>, tools: &Tools, edge: &Edge, gate: Arc<dyn Gate>) -> Result<Base, Failure> {
-        let Plan { settings, place, options, sqlite, commit_hook, log } = plan;
+        let Plan { settings, place, options, sqlite, commit_hook } = plan;
         let (store, lock, directory): (Arc<dyn Store>, _, _) = match place {
             Place::Memory => (Arc::new(MemoryStore::new()), None, None),
             Place::Kept(directory) => {
@@ -96,22 +94,21 @@ impl Base {
         let engine = EngineOptions {
             tools: edge.around(routed(tools, &dispatcher)),
             gate: Some(gate),
-            languages: crate::image::languages(),
+            languages: crate::dialects::languages(),
             limits: settings.limits.clone(),
             release_after: RELEASE_AFTER,
             adopt: true,
             commit_hook,
-            notices: Some(Arc::new(move |notice| log.notice(notice))),
             ..EngineOptions::default()
         };
         let engine = Engine::new(store.clone(), engine)?;
         let limits = settings.limits.clone();
-        Ok(Base { store, engine, dispatcher, lock, directory, options, limits, log })
+        Ok(Base { store, engine, dispatcher, lock, directory, options, limits })
     }
 
     /// Lets others reach it, on threads of their own.
     pub async fn serve(self, compiler: Arc<dyn Compiler>, front: &Handle) -> Result<Service, Failure> {
-        let Base { store, engine, dispatcher, mut lock, directory, options, limits, log } = self;
+        let Base { store, engine, dispatcher, mut lock, directory, options, limits } = self;
         let token = match (&directory, options.open) {
             (_, true) => None,
             (Some(directory), false) => first_token(&*store, directory).map_err(token_failure)?,
@@ -144,18 +141,16 @@ impl Base {
             views: Default::default(),
         };
         let app = App::new(parts);
-        app.listen_to_triggers(move |told| log.trigger(told));
-        let traces = traces::start(&app, log)?;
+        let traces = traces::start(&app)?;
         let running = front.spawn(windlass_server::serve(app.clone())).await;
         let running =
             running.map_err(|error| Failure::usage(error.to_string()))?.map_err(|error| start_failure(error, dev))?;
-        tokio::spawn(watch::workers(Arc::downgrade(&app.dispatcher), log));
         let address = format!("http://{}", reachable(running.address));
         if let Some(lock) = &mut lock {
             lock.tell(&address);
         }
         let token = token.map(|token| token.reveal().to_owned());
-        Ok(Service { app, running, address, token, directory, drain, log, traces, _lock: lock })
+        Ok(Service { app, running, address, token, directory, drain, traces, _lock: lock })
     }
 }
 
@@ -194,7 +189,6 @@ pub struct Service {
     pub token: Option<String>,
     directory: Option<PathBuf>,
     drain: Duration,
-    pub log: Log,
     traces: Option<traces::Traces>,
     _lock: Option<StoreLock>,
 }
@@ -215,11 +209,11 @@ impl Service {
         let file = file.filter(|_| self.token.is_some());
         let bind = self.running.address;
         if !bind.ip().is_loopback() {
-            let open = format!(
-                "warning: others reach it on {bind} without TLS, and tokens travel as they are: \
+            warn!(
+                event = "warning",
+                "others reach it on {bind} without TLS, and tokens travel as they are: \
                  let a proxy with TLS stand before it, or bind to 127.0.0.1"
             );
-            self.log.tell("warning", &open);
         }
         let reveals = to_a_person || file.is_none();
         if global.json {
@@ -237,11 +231,10 @@ impl Service {
             (None, false) if self.token.is_some() => "the token is new with every start".to_owned(),
             (None, false) => "the first token was revoked; `windlass token` makes others".to_owned(),
         };
-        self.log.tell("token", &token);
+        info!(event = "token", "{token}");
         let secs = self.drain.as_secs();
         let then = if self.directory.is_some() { "runs go on at the next start" } else { "nothing is kept" };
-        let stop = format!("Ctrl-C stops it; what is at work has {secs} s to end, and {then}");
-        self.log.tell("ready", &stop);
+        info!(event = "ready", "Ctrl-C stops it; what is at work has {secs} s to end, and {then}");
         Ok(())
     }
 
@@ -252,18 +245,18 @@ impl Service {
     }
 
     pub async fn stop(self, interrupts: &mut Interrupts) -> Result<Exit, Failure> {
-        let Service { running, log, drain, traces, .. } = self;
-        log.say("draining", &[("seconds", Value::from(drain.as_secs()))]);
+        let Service { running, drain, traces, .. } = self;
+        info!(seconds = drain.as_secs(), "draining");
         tokio::select! {
             stopped = running.stop() => {
                 if let Some(traces) = traces {
                     traces.stop(TRACES_WITHIN).await;
                 }
-                log.say("stopped", &[]);
+                info!("stopped");
                 stopped.map(|()| Exit::Good).map_err(|error| Failure::new(Exit::Otherwise, error.to_string()))
             }
             () = interrupts.next() => {
-                log.say("left at once", &[]);
+                info!("left at once");
                 std::process::exit(130)
             }
         }

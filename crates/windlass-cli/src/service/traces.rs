@@ -1,45 +1,114 @@
-//! Runs as traces, if the environment names a collector and the program was built with the feature `otel`.
+//! Traces of OpenTelemetry, if the environment names a collector and the program was built with the feature `otel`: runs
+//! that have ended, from their journals, and the engine's own spans as they end.
 
 use windlass_server::App;
 
-use super::Log;
+use crate::args::Command;
 use crate::failure::Failure;
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-#[cfg(feature = "otel")]
-pub use windlass_server::trace::Traces;
-
-#[cfg(not(feature = "otel"))]
-pub enum Traces {}
-
-#[cfg(not(feature = "otel"))]
-impl Traces {
-    pub async fn stop(self, _: std::time::Duration) {
-        match self {}
-    }
-}
-
-/// None: nobody wants them.
-pub fn start(app: &App, log: Log) -> Result<Option<Traces>, Failure> {
-    match std::env::var(ENDPOINT) {
-        Ok(endpoint) if !endpoint.is_empty() => begin(app, &endpoint, log),
-        _ => Ok(None),
-    }
+fn endpoint() -> Option<String> {
+    std::env::var(ENDPOINT).ok().filter(|endpoint| !endpoint.is_empty())
 }
 
 #[cfg(feature = "otel")]
-fn begin(app: &App, endpoint: &str, _: Log) -> Result<Option<Traces>, Failure> {
-    Traces::start(app, endpoint).map(Some).map_err(|error| {
-        let hint = error.hint();
-        Failure::usage(error.to_string()).hint(hint)
-    })
+pub use sent::{Traces, engine_spans, start};
+
+#[cfg(not(feature = "otel"))]
+pub use unsent::{Traces, engine_spans, start};
+
+#[cfg(feature = "otel")]
+mod sent {
+    use std::sync::{Mutex, PoisonError};
+    use std::time::Duration;
+
+    use tracing_opentelemetry::OpenTelemetryLayer;
+    use tracing_subscriber::filter::{FilterExt, filter_fn};
+    use tracing_subscriber::layer::Layer;
+    use windlass_server::trace::{self, EngineSpans, EngineTraces};
+
+    use super::*;
+
+    /// The variable that says which spans of the engine are sent.
+    const LEVEL_VARIABLE: &str = "WINDLASS_TRACES";
+
+    /// Spans that have ended, from the subscriber's beginning until there is somebody to send them.
+    static ENDED: Mutex<Option<EngineSpans>> = Mutex::new(None);
+
+    pub struct Traces {
+        runs: trace::Traces,
+        engine: Option<EngineTraces>,
+    }
+
+    impl Traces {
+        /// Sends what waits, within the time.
+        pub async fn stop(self, within: Duration) {
+            let engine = async {
+                if let Some(engine) = self.engine {
+                    engine.stop(within).await;
+                }
+            };
+            tokio::join!(self.runs.stop(within), engine);
+        }
+    }
+
+    /// The layer that hands the engine's spans to OpenTelemetry; none where nobody wants them.
+    pub fn engine_spans<S>(command: &Command) -> Result<Option<impl Layer<S> + use<S>>, Failure>
+    where
+        S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+    {
+        if !matches!(command, Command::Serve(_) | Command::Dev(_)) || endpoint().is_none() {
+            return Ok(None);
+        }
+        let level = crate::tools::variable(LEVEL_VARIABLE).unwrap_or_else(|| "info".to_owned());
+        // Spans alone: what is logged inside of them has reasons in it, and stays here.
+        let filter = crate::log::filter(LEVEL_VARIABLE, &level)?.and(filter_fn(|metadata| metadata.is_span()));
+        let (tracer, spans) = EngineSpans::new();
+        *ENDED.lock().unwrap_or_else(PoisonError::into_inner) = Some(spans);
+        let layer = OpenTelemetryLayer::new(tracer).with_location(false).with_threads(false);
+        Ok(Some(layer.with_tracked_inactivity(false).with_filter(filter)))
+    }
+
+    pub fn start(app: &App) -> Result<Option<Traces>, Failure> {
+        let Some(endpoint) = endpoint() else { return Ok(None) };
+        let failure = |error: trace::TraceError| {
+            let hint = error.hint();
+            Failure::usage(error.to_string()).hint(hint)
+        };
+        let runs = trace::Traces::start(app, &endpoint).map_err(failure)?;
+        let spans = ENDED.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let engine = spans.map(|spans| spans.send_to(&endpoint)).transpose().map_err(failure)?;
+        Ok(Some(Traces { runs, engine }))
+    }
 }
 
-/// Whoever has set the variable for other programs is told, and served all the same.
 #[cfg(not(feature = "otel"))]
-fn begin(_: &App, _: &str, log: Log) -> Result<Option<Traces>, Failure> {
-    let none = format!("{ENDPOINT} is set, and this program was built without the feature `otel`: no traces");
-    log.tell("traces", &none);
-    Ok(None)
+mod unsent {
+    use tracing_subscriber::layer::Identity;
+
+    use super::*;
+
+    pub enum Traces {}
+
+    impl Traces {
+        pub async fn stop(self, _: std::time::Duration) {
+            match self {}
+        }
+    }
+
+    pub fn engine_spans(_: &Command) -> Result<Identity, Failure> {
+        Ok(Identity::new())
+    }
+
+    /// Whoever has set the variable for other programs is told, and served all the same.
+    pub fn start(_: &App) -> Result<Option<Traces>, Failure> {
+        if endpoint().is_some() {
+            tracing::info!(
+                event = "traces",
+                "{ENDPOINT} is set, and this program was built without the feature `otel`: no traces"
+            );
+        }
+        Ok(None)
+    }
 }

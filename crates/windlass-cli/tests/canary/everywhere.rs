@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use windlass_tools::test_service::Wire;
+use windlass_testing::test_service::Wire;
 
 use crate::forms::{Finder, PLANTED, Seen, planted};
 use crate::services::{Echo, database};
@@ -118,6 +118,7 @@ fn plant(place: &Place, service: &Echo, server: &Served, token: &str, key: &str)
     let api = format!(r#"{{"type": "bearer", "token": "{}"}}"#, planted(12));
     let variables = [
         ("WINDLASS_TOKEN", token),
+        ("WINDLASS_LOG", "trace"),
         ("WINDLASS_AUTH_PLANT_API", &api),
         ("CANARY_FAR_VAULT", planted(13)),
         ("CANARY_FAR_TEAM", planted(14)),
@@ -271,6 +272,7 @@ fn no_secret_leaves_the_tool_that_it_was_meant_for() {
     let (code, out, err) = server.process.stop();
     assert_eq!(code, Some(0), "{err}");
     seen.keep("stdout of the server", out);
+    assert!(err.contains("\"event\":\"request answered\"") && err.contains("\"event\":\"run left memory\""), "{err}");
     seen.keep("stderr of the server", err);
     seen.keep("the wire", wire.seen());
     seen.keep("changes", changes.lock().expect("nobody panics here").clone());

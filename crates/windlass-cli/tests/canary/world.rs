@@ -54,6 +54,8 @@ impl Planted {
             ("CANARY_PG", planted(8).to_owned()),
             ("CANARY_AGENT", planted(9).to_owned()),
             ("CANARY_MCP_ENV", planted(10).to_owned()),
+            ("WINDLASS_LOG", "trace".to_owned()),
+            ("WINDLASS_TRACES", "trace".to_owned()),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", format!("{}/collector", self.service)),
         ]
     }

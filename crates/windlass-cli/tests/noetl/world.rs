@@ -7,8 +7,8 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use windlass_syntax::Source;
-use windlass_tools::mock::{MockService, Script};
-use windlass_tools::test_postgres::PostgresServer;
+use windlass_testing::mock::{MockService, Script};
+use windlass_testing::test_postgres::PostgresServer;
 
 use crate::support::{Done, Place, done};
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use windlass_value::Duration;
 
 use super::{Amount, ExprId, NodeId};
+use crate::Limits;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Loop {
@@ -45,6 +46,47 @@ pub struct Loop {
     /// A judge that fails, fails the loop. Otherwise it has only not decided.
     #[serde(default, skip_serializing_if = "is_false")]
     pub judge_fails: bool,
+}
+
+/// Constructors. A dialect names the options that it knows (`Loop { delay, ..Loop::repeat(body, limits) }`); all others
+/// have the defaults given here, so that a new option concerns the core and the dialects that offer it.
+impl Loop {
+    /// A loop over a list: one iteration at a time, the first failure ends it, and it gives the list of all results.
+    pub fn each(items: ExprId, body: NodeId, limits: &Limits) -> Loop {
+        Loop {
+            kind: "foreach".into(),
+            source: Source::Each(items),
+            limits: LoopLimits::of_items(limits),
+            collect: Collect::List,
+            ..Loop::repeat(body, limits)
+        }
+    }
+
+    /// A loop that goes on until a check, a judge or a limit ends it: the first failure and an exhausted limit fail it, and
+    /// it gives its report.
+    pub fn repeat(body: NodeId, limits: &Limits) -> Loop {
+        Loop {
+            kind: "repeat".into(),
+            source: Source::Repeat,
+            check: Check::Never,
+            judge: None,
+            limits: LoopLimits::of_repeats(limits),
+            on_exhausted: Exhausted::Fail,
+            delay: None,
+            in_flight: Amount::Fixed(1),
+            on_turn_failure: TurnFailure::Stop { running_finish: false },
+            body,
+            collect: Collect::Report,
+            break_when: None,
+            stall: None,
+            records: None,
+            entry: None,
+            item: None,
+            turn_path: TurnPath::Brackets,
+            machinery: false,
+            judge_fails: false,
+        }
+    }
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -114,6 +156,32 @@ pub struct LoopLimits {
     /// What the turns may use up in all, worked out when the loop is entered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budget: Vec<Budget>,
+}
+
+impl LoopLimits {
+    /// A loop over items ends with its items; their number is limited when they are known.
+    pub fn of_items(limits: &Limits) -> LoopLimits {
+        LoopLimits {
+            turns: None,
+            time: None,
+            cuts_turn: false,
+            turns_max: limits.loop_items_max,
+            time_max: limits.loop_time_max,
+            budget: Vec::new(),
+        }
+    }
+
+    /// The default number of iterations and the default time, neither above its maximum: an operator who lowers a maximum
+    /// also means loops that name no limit.
+    pub fn of_repeats(limits: &Limits) -> LoopLimits {
+        LoopLimits {
+            turns: Some(Amount::Fixed(limits.loop_turns_default.min(limits.loop_turns_max))),
+            time: Some(Amount::Fixed(limits.loop_time_default.min(limits.loop_time_max))),
+            cuts_turn: true,
+            turns_max: limits.loop_turns_max,
+            ..LoopLimits::of_items(limits)
+        }
+    }
 }
 
 /// An amount that the turns of a loop share.

@@ -30,17 +30,12 @@ pub use wait::{Call, Wait};
 
 use crate::{ErrorInfo, Limits, Status};
 
-/// Goes up when a plan of the old form would be read wrongly. The previous version always loads.
+/// The version of a plan's encoding. It is raised when a program that does not know the new form would misread it.
 pub const ENCODING_VERSION: u16 = 1;
 
-/// Goes up when the same plan would be run differently. A plan of an earlier version runs as it did then.
-///
-/// 2: events tell of every task and of all that is known of its outcome; adding to nothing begins at 0.
-/// 3: a pipeline is one job, whose lease lasts from task to task; events tell what a token carries and where a run comes
-/// from; a task's errors and events have the task's own path.
-/// 4: events tell what judges say.
-/// 5: what is called off in the moment in which it would be entered anew is not entered.
-pub const SEMANTICS_VERSION: u16 = 5;
+/// The version of a plan's meaning. It is raised when the same plan would run differently, because a journal is replayed
+/// with the meaning it was written with.
+pub const SEMANTICS_VERSION: u16 = 1;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
@@ -75,7 +70,6 @@ pub struct Plan {
     pub timeout: Option<Duration>,
     /// The limits its runs are held to, fixed when the plan is kept: a change of configuration must not change how a run
     /// that has begun goes on.
-    #[serde(default)]
     pub limits: Option<Limits>,
     /// What may start a run, and when it does; see [`admit`](crate::admit).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -266,51 +260,6 @@ impl Plan {
         &self.nodes[id.0 as usize]
     }
 
-    /// Adding to nothing begins at 0.
-    pub(crate) fn counts_from_nothing(&self) -> bool {
-        self.semantics >= 2
-    }
-
-    /// Events tell when any task begins, and all that is known of its outcome.
-    pub(crate) fn tells_all_of_tasks(&self) -> bool {
-        self.semantics >= 2
-    }
-
-    /// Expressions give no values that are nested too deeply.
-    pub(crate) fn bounds_depth(&self) -> bool {
-        self.semantics >= 3
-    }
-
-    /// A pipeline keeps its job, and its worker, from task to task; what a worker says too late is told of as refused.
-    pub(crate) fn leases_pipelines(&self) -> bool {
-        self.semantics >= 3
-    }
-
-    /// What a task says, and what it fails with, has the path of the task, not that of its pipeline.
-    pub(crate) fn places_tasks(&self) -> bool {
-        self.semantics >= 3
-    }
-
-    /// Events tell what a token carries and where a run comes from.
-    pub(crate) fn tells_tokens(&self) -> bool {
-        self.semantics >= 3
-    }
-
-    /// Events tell what judges say, and of budgets that a call has overdrawn.
-    pub(crate) fn tells_verdicts(&self) -> bool {
-        self.semantics >= 4
-    }
-
-    /// A loop that is out of its budget before one turn has ended well has failed; errors of budgets say what they lack.
-    pub(crate) fn tells_shortage(&self) -> bool {
-        self.semantics >= 4
-    }
-
-    /// Errors that a rule writes get the plan's hints as well; one that a condition fails with says where.
-    pub(crate) fn tells_more_of_errors(&self) -> bool {
-        self.semantics >= 4
-    }
-
     /// An error in the plan's own words, if it has any for it, and with the plan's hint. `{name}` in a message stands for
     /// the value of that name.
     pub(crate) fn worded(&self, error: ErrorInfo, values: &[(&str, &str)]) -> ErrorInfo {
@@ -323,36 +272,10 @@ impl Plan {
         self.advised(ErrorInfo { code: wording.code.clone(), message, ..error })
     }
 
-    /// A node whose time is over, and a run that is called off, say what they give all the same.
-    pub(crate) fn tells_remains(&self) -> bool {
-        self.semantics >= 4
-    }
-
-    /// What is called off while its entry is on the agenda is not entered: it only has to say what it gives.
-    pub(crate) fn enters_only_open(&self) -> bool {
-        self.semantics >= 5
-    }
-
-    /// What is for one place reaches a wait there that has no form, too.
-    pub(crate) fn reaches_waits(&self) -> bool {
-        self.semantics >= 5
-    }
-
-    /// Nobody has answered a question before it was asked: what was kept is no answer to a form.
-    pub(crate) fn asks_first(&self) -> bool {
-        self.semantics >= 5
-    }
-
     /// An error as this plan's authors know it.
     pub(crate) fn advised(&self, error: ErrorInfo) -> ErrorInfo {
         let own = self.hints.iter().find(|(code, _)| *code == error.code).map(|(_, hint)| hint.clone());
         ErrorInfo { hint: own.or(error.hint), ..error }
-    }
-
-    /// What fails at a place of a net, and not inside its body, is told with the body's path; a join that waits in vain
-    /// says for whom, and an error keeps the facts of its try for the arcs.
-    pub(crate) fn tells_places(&self) -> bool {
-        self.semantics >= 3
     }
 
     /// An empty plan of a dialect, to be filled by its compiler.

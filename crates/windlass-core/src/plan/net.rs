@@ -113,7 +113,7 @@ pub struct Handler {
 }
 
 /// What a failure is called as a token: `{step, error, attempts, event {kind, payload}}`.
-pub const FAILED_KIND: &str = "step.failed";
+pub const FAILED_KIND: &str = crate::EventKind::STEP_FAILED;
 
 /// How tokens come together before the body runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -48,6 +48,8 @@ impl From<Stop> for Refused {
         match stop {
             Stop::Need(blobs) => Refused::NeedBlobs(blobs),
             Stop::Failed(error) => Refused::Because(error),
+            // There is no run yet, so there are no frames that could be at fault.
+            Stop::Impossible(fault) => ErrorInfo::new("Impossible", "defect", fault.to_string()).into(),
         }
     }
 }

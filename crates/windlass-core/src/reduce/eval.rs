@@ -67,7 +67,7 @@ impl Reducer<'_> {
         self.state.draws = draws;
         let most = limits.value_depth_max;
         match result {
-            Ok(value) if self.program.plan.bounds_depth() && value.is_deeper_than(most) => {
+            Ok(value) if value.is_deeper_than(most) => {
                 let message = format!("the expression gives a value with more than {most} levels in each other");
                 let hint = "keep a list of parts instead of parts inside parts; the limit is `value_depth_max`";
                 Err(EvalError::new(EvalErrorKind::Limit, message).hint(hint))

@@ -1,18 +1,32 @@
-//! The life of a frame: begun, entered, finished, or called off.
+//! The life of a frame: begun, entered, finished, or called off. The same for every node kind; what happens between entry and
+//! end is in the file of the kind.
+//!
+//! | state | enter | child ends | finish | close | alarm | deadline |
+//! |---|---|---|---|---|---|---|
+//! | new | the kind's first state | – | finishing, ended | ended | – | ended |
+//! | entered | – | by kind | closing if a child is live; else finishing, backoff, ended | closing, ended | by kind | as close |
+//! | finishing (an end is on the agenda) | – | – | ended | ended, or finishing with what it has | – | as close |
+//! | backoff | ignored | – | – | ended | new | as close |
+//! | closing | ignored | closing, ended when none is live | closing | closing: an outer call replaces its own end | – | – |
+//! | ended | ignored | – | ignored | ignored | – | – |
+//!
+//! – is impossible and a fault. *Ignored* is legitimate: agenda items, and a parent's list of children, may outlive a frame.
+//! Timers may not: they go with it.
 
 use std::sync::Arc;
 
-use windlass_value::{Duration, Timestamp, Value};
+use windlass_value::{Duration, Value};
 
+use super::budget::EXCEEDED;
 use super::eval::Locals;
-use super::nodes::EXCEEDED;
+use super::impossible::{Checked, miscounted, no_frame, no_scope, wrong_frame};
 use super::publish::veiled;
 use super::retry::Tried;
 use super::usage;
 use super::{Reducer, Stop};
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{Body, Closing, Ended, Firing, Frame, FrameId, Item, Phase, Scope, ScopeId, Timer};
-use crate::{Command, ErrorInfo, Outcome, RunResult, Status};
+use crate::state::{Body, Closing, Ended, Firing, Frame, FrameId, Item, LiveIteration, Phase, Scope, ScopeId, Timer};
+use crate::{Command, ErrorInfo, EventKind, Outcome, RunResult, Status};
 
 impl Reducer<'_> {
     /// Puts a child on the agenda.
@@ -23,17 +37,18 @@ impl Reducer<'_> {
         slot: u64,
         scope: ScopeId,
         quiet: bool,
-    ) -> FrameId {
-        let above = self.state.frames.get_mut(parent).expect("a parent outlives its children");
+    ) -> Checked<FrameId> {
+        let above = self.frame_mut(parent)?;
         above.live += 1;
         let (generation, quiet) = (above.generation, quiet || above.quiet);
         self.make_frame(Some(parent), node, slot, scope, generation, quiet)
     }
 
-    pub(crate) fn begin_root(&mut self) {
+    pub(crate) fn begin_root(&mut self) -> Checked {
         let (root, scope) = (self.program.plan.root, self.state.root_scope);
-        let frame = self.make_frame(None, root, 0, scope, 0, false);
+        let frame = self.make_frame(None, root, 0, scope, 0, false)?;
         self.state.root = Some(frame);
+        Ok(())
     }
 
     fn make_frame(
@@ -44,7 +59,7 @@ impl Reducer<'_> {
         scope: ScopeId,
         generation: u32,
         quiet: bool,
-    ) -> FrameId {
+    ) -> Checked<FrameId> {
         let scope = match self.program.node(node).scope {
             true => self.state.scopes.insert(Scope::new(Some(scope), Some(node))),
             false => scope,
@@ -66,16 +81,20 @@ impl Reducer<'_> {
             account: None,
         });
         self.state.agenda.push_back(Item::Enter(frame));
-        self.mail_begins(frame);
-        frame
+        self.mail_begins(frame)?;
+        Ok(frame)
     }
 
     pub(crate) fn enter(&mut self, id: FrameId) -> Result<(), Stop> {
-        let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
+        // It was called off before it was entered.
+        let Some(frame) = self.frame_if_live(id) else { return Ok(()) };
         let program = self.program;
-        if frame.closing.is_some() && program.plan.enters_only_open() {
+        if frame.closing.is_some() {
             // Its last words are on the agenda, behind this entry: what begins here would outlive it.
             return Ok(());
+        }
+        if !matches!(frame.body, Body::New) {
+            return Err(wrong_frame(id, "a frame that has not been entered", &frame.body).into());
         }
         let (node, scope) = (program.node(frame.node), frame.scope);
         // The node's time counts from its first entry, over all its attempts.
@@ -96,37 +115,36 @@ impl Reducer<'_> {
         }
         // It may have ended as soon as it was entered.
         if let Some(timeout) = timeout
-            && self.state.frames.get(id).is_some_and(|frame| frame.deadline.is_none())
+            && self.frame_if_live(id).is_some_and(|frame| frame.deadline.is_none())
         {
             let key = self.set_timer(time_from + timeout, Timer::Deadline(id));
-            if let Some(frame) = self.state.frames.get_mut(id) {
-                frame.deadline = Some(key);
-            }
+            self.frame_mut(id)?.deadline = Some(key);
         }
         Ok(())
     }
 
     /// Told before a node's own work begins. Quiet and hidden nodes are not told of.
-    pub(crate) fn tell_started(&mut self, id: FrameId) {
-        let Some(frame) = self.state.frames.get(id) else { return };
+    pub(crate) fn tell_started(&mut self, id: FrameId) -> Checked {
+        let frame = self.frame(id)?;
         let node = self.program.node(frame.node);
         if node.hidden || frame.quiet || frame.attempt > 1 {
-            return;
+            return Ok(());
         }
-        let mut fields = vec![("kind", Value::Str(node.label.clone()))];
-        if let Some(firing) = self.firing_of(frame).filter(|_| self.program.plan.tells_all_of_tasks()) {
-            fields.push(("token", Value::Str(firing.token.clone())));
-            fields.push(("visit", Value::from(firing.visit)));
-            let scope = self.state.scopes.get(frame.scope).filter(|_| self.program.plan.tells_tokens());
-            let args = scope.and_then(|scope| scope.carried.as_ref()).map(|carried| carried.args.clone());
-            fields.extend(args.filter(|args| !args.is_null()).map(|args| ("args", args)));
-            if let Some(worker) = firing.worker {
-                fields.extend([("worker", Value::from(worker)), ("firing", Value::from(frame.slot))]);
-                let from = firing.from.iter().map(|slot| Value::from(*slot)).collect();
-                fields.push(("from", Value::list(from)));
-            }
-        }
-        self.publish_at(id, "step.started", fields);
+        let told = self.firing_of(frame);
+        let numbered = told.filter(|firing| firing.worker.is_some());
+        let scope = self.state.scopes.get(frame.scope).filter(|_| told.is_some());
+        let args = scope.and_then(|scope| scope.carried.as_ref()).map(|carried| carried.args.clone());
+        let started = EventKind::StepStarted {
+            kind: node.label.clone(),
+            token: told.map(|firing| firing.token.clone()),
+            visit: told.map(|firing| firing.visit),
+            args: args.unwrap_or_default(),
+            worker: numbered.and_then(|firing| firing.worker),
+            firing: numbered.map(|_| frame.slot),
+            from: numbered.map(|firing| firing.from.clone()),
+        };
+        self.publish_at(id, started);
+        Ok(())
     }
 
     /// What a place's body runs for.
@@ -137,19 +155,18 @@ impl Reducer<'_> {
         }
     }
 
-    pub(crate) fn fail(&mut self, id: FrameId, error: ErrorInfo) {
-        self.end_with(id, Status::Failed, Value::Null, Some(error));
+    pub(crate) fn fail(&mut self, id: FrameId, error: ErrorInfo) -> Checked {
+        self.end_with(id, Status::Failed, Value::Null, Some(error))
     }
 
-    pub(crate) fn end_with(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) {
-        let attempts = self.state.frames.get(id).map_or(1, |frame| frame.attempt);
-        self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None });
+    pub(crate) fn end_with(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) -> Checked {
+        let attempts = self.frame(id)?.attempt;
+        self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None })
     }
 
     /// Ends a frame. Its children must have ended; those that have not are called off first.
-    pub(crate) fn finish(&mut self, id: FrameId, mut ended: Ended) {
-        let Some(frame) = self.state.frames.get(id) else { return };
-        if frame.live > 0 {
+    pub(crate) fn finish(&mut self, id: FrameId, mut ended: Ended) -> Checked {
+        if self.frame(id)?.live > 0 {
             let Ended { status, error, output, .. } = ended;
             return self.close(id, Closing { status, error, output, own: true });
         }
@@ -158,7 +175,7 @@ impl Reducer<'_> {
         {
             error.path = self.task_path(id);
         }
-        let Some(frame) = self.state.frames.get(id) else { return };
+        let frame = self.frame(id)?;
         let node = self.program.node(frame.node);
         let more = match ended.status {
             Status::Succeeded => node.output.is_some(),
@@ -167,16 +184,18 @@ impl Reducer<'_> {
         };
         match more && frame.closing.as_ref().is_none_or(|closing| closing.own) {
             true => self.state.agenda.push_back(Item::Finish(id, Box::new(ended))),
-            false => self.end(id, ended),
+            false => self.end(id, ended)?,
         }
+        Ok(())
     }
 
     /// An end that needs an expression first: the node's own way to say what it gives, or a retry.
     pub(crate) fn finish_evaluated(&mut self, id: FrameId, ended: &Ended) -> Result<(), Stop> {
-        let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
+        // It was called off, with nothing inside, while its end was on the agenda.
+        let Some(frame) = self.frame_if_live(id) else { return Ok(()) };
         let called_off = frame.closing.as_ref().filter(|closing| !closing.own).map(|closing| closing.status);
         if called_off.is_some_and(|status| status != ended.status || !self.tells_what_it_has(id)) {
-            self.close_if_empty(id);
+            self.close_if_empty(id)?;
             return Ok(());
         }
         let (node_id, scope, tries, started_at) = (frame.node, frame.scope, frame.attempt, frame.started_at);
@@ -187,7 +206,7 @@ impl Reducer<'_> {
             && called_off.is_none()
             && let Some(wait) = self.retry_after(retry, error, tried, scope, Locals::default())?
         {
-            self.enter_anew_after(id, wait, error);
+            self.enter_anew_after(id, wait, error)?;
             return Ok(());
         }
         let mut ended = ended.clone();
@@ -200,28 +219,28 @@ impl Reducer<'_> {
             let locals = Locals { own: Some((node_id, &own)), names: names.as_ref(), ..Locals::default() };
             ended.output = self.eval_with(expression, scope, locals)?;
         }
-        self.end(id, ended);
+        self.end(id, ended)?;
         Ok(())
     }
 
-    pub(crate) fn finish_failed(&mut self, id: FrameId, ended: &Ended, error: ErrorInfo) {
+    pub(crate) fn finish_failed(&mut self, id: FrameId, ended: &Ended, error: ErrorInfo) -> Checked {
         // A failure keeps its own cause; the policy that could not be evaluated only means that there is no retry.
         let error = ended.error.clone().or(Some(error));
-        self.end(id, Ended { status: Status::Failed, error, ..ended.clone() });
+        self.end(id, Ended { status: Status::Failed, error, ..ended.clone() })
     }
 
     /// The frame is gone after this; its end is recorded, told and handed to the parent.
-    pub(crate) fn end(&mut self, id: FrameId, mut ended: Ended) {
+    pub(crate) fn end(&mut self, id: FrameId, mut ended: Ended) -> Checked {
         if self.is_veiled(id) {
             ended.error = ended.error.map(ErrorInfo::veiled);
         }
-        let Some(frame) = self.state.frames.get(id) else { return };
+        let frame = self.frame(id)?;
         let (node_id, node) = (frame.node, self.program.node(frame.node));
         let (started_at, quiet, ended_at) = (frame.started_at, frame.quiet, self.state.now);
         let output = self.slim(ended.output);
         // While the frame is there, so are those around it that have to know what its job has used.
         if let Some(job) = self.job_of_frame(id) {
-            self.settle_job(job, None);
+            self.settle_job(job, None)?;
         }
         let outcome = Ended { output, ..ended }.outcome(started_at, ended_at);
         let outcome = Arc::new(Outcome { usage: self.used_inside(id), ..outcome });
@@ -229,17 +248,18 @@ impl Reducer<'_> {
             if !quiet {
                 self.tell_ended(id, &outcome);
             }
-            self.record(id, node_id, outcome.clone());
+            self.record(id, node_id, outcome.clone())?;
         }
-        self.mail_ends(id, &outcome);
-        self.watch_end(id, outcome.status);
-        let Some(frame) = self.state.frames.remove(id) else { return };
+        self.mail_ends(id, &outcome)?;
+        self.watch_end(id, outcome.status)?;
+        // What was told of the end may not have ended the frame itself.
+        let frame = self.state.frames.remove(id).ok_or_else(|| no_frame(id, "the frame that ends"))?;
         let budget_time = frame.account.as_ref().and_then(|account| account.time);
         for key in [frame.deadline, frame.alarm, budget_time].into_iter().flatten() {
             self.state.timers.remove(&key);
         }
-        self.forget(id, &frame.body);
-        let scope = self.leave_scope(&frame);
+        self.forget(id, &frame.body)?;
+        let scope = if self.program.node(frame.node).scope { self.leave_scope(&frame)? } else { frame.scope };
         match frame.parent {
             Some(parent) => {
                 let slot = frame.slot;
@@ -250,6 +270,7 @@ impl Reducer<'_> {
                 self.state.agenda.push_back(Item::EndRun(outcome));
             }
         }
+        Ok(())
     }
 
     fn job_of_frame(&self, id: FrameId) -> Option<u64> {
@@ -264,72 +285,93 @@ impl Reducer<'_> {
         account.map_or(Value::Null, |account| usage(&account.usage))
     }
 
-    /// The scope around a frame that is gone. One that it has opened goes with it.
-    fn leave_scope(&mut self, frame: &Frame) -> ScopeId {
-        if !self.program.node(frame.node).scope {
-            return frame.scope;
-        }
+    /// Removes the scope that a frame has opened, which is gone: the scope around it.
+    fn leave_scope(&mut self, frame: &Frame) -> Checked<ScopeId> {
         let opened = self.state.scopes.remove(frame.scope);
-        opened.and_then(|scope| scope.parent).unwrap_or(self.state.root_scope)
+        let around = opened.and_then(|scope| scope.parent);
+        around.ok_or_else(|| no_scope(frame.scope, "one that its frame has opened inside another"))
     }
 
     /// What is entered anew finds nothing of what it left behind.
-    pub(crate) fn clear_scope(&mut self, id: FrameId) {
-        let Some(frame) = self.state.frames.get(id).filter(|frame| self.program.node(frame.node).scope) else { return };
-        if let Some(scope) = self.state.scopes.get_mut(frame.scope) {
+    pub(crate) fn clear_scope(&mut self, id: FrameId) -> Checked {
+        let frame = self.frame(id)?;
+        if self.program.node(frame.node).scope {
+            let scope = self.scope_mut(frame.scope)?;
             *scope = Scope::new(scope.parent, scope.owner);
         }
+        Ok(())
     }
 
     /// Keeps the outcome in the scope the node belongs to.
-    fn record(&mut self, id: FrameId, node: NodeId, outcome: Arc<Outcome>) {
+    fn record(&mut self, id: FrameId, node: NodeId, outcome: Arc<Outcome>) -> Checked {
         let home = self.program.facts(node).home;
-        let mut scope_id = self.state.frames.get(id).map(|frame| frame.scope);
-        while let Some(scope) = scope_id.and_then(|id| self.state.scopes.get_mut(id)) {
+        let mut scope_id = Some(self.frame(id)?.scope);
+        while let Some(id) = scope_id {
+            let scope = self.scope_mut(id)?;
             if scope.owner == home {
-                return scope.record(node, outcome);
+                scope.record(node, outcome);
+                return Ok(());
             }
             scope_id = scope.parent;
         }
+        // Nodes of a scope that is not around this frame are read by nobody.
+        Ok(())
     }
 
     /// Marks everything inside an untaken branch as skipped, so that later nodes can ask.
-    pub(crate) fn skip_inside(&mut self, id: FrameId, node_id: NodeId, reason: &str) {
+    pub(crate) fn skip_inside(&mut self, id: FrameId, node_id: NodeId, reason: &str) -> Checked {
         let node = self.program.node(node_id);
         if !node.hidden {
-            self.record_skipped(id, node_id, reason);
+            self.record_skipped(id, node_id, reason)?;
         }
         if !matches!(node.kind, NodeKind::Loop(_) | NodeKind::Net(_)) {
             for child in node.kind.children() {
-                self.skip_inside(id, child, reason);
+                self.skip_inside(id, child, reason)?;
             }
         }
+        Ok(())
     }
 
-    pub(crate) fn record_skipped(&mut self, near: FrameId, node: NodeId, reason: &str) {
+    pub(crate) fn record_skipped(&mut self, near: FrameId, node: NodeId, reason: &str) -> Checked {
         let error = ErrorInfo::new(reason, "skipped", "the node did not run");
-        self.record_unrun(near, node, Status::Skipped, error);
+        self.record_unrun(near, node, Status::Skipped, error)
     }
 
     /// The end of a node that never had a frame.
-    pub(crate) fn record_unrun(&mut self, near: FrameId, node: NodeId, status: Status, mut error: ErrorInfo) {
+    pub(crate) fn record_unrun(
+        &mut self,
+        near: FrameId,
+        node: NodeId,
+        status: Status,
+        mut error: ErrorInfo,
+    ) -> Checked {
         let path = self.child_path(near, node);
         error.path = path.clone();
-        let mut fields = vec![("status", Value::from(status.as_str())), ("reason", Value::Str(error.code.clone()))];
-        if status == Status::Failed {
-            fields.push(("error", error.to_value()));
-        } else if &*error.code == "MissingData" {
-            fields.push(("message", Value::Str(error.message.clone())));
+        let reason = Some(error.code.clone());
+        let message = (status != Status::Failed && &*error.code == "MissingData").then(|| error.message.clone());
+        let told = (status == Status::Failed).then(|| self.event_error(&error));
+        let outcome = self.keep_unrun(near, node, status, error)?;
+        self.mail_unrun(near, node, &outcome)?;
+        if !self.frame(near)?.quiet {
+            let (output, usage, firing) = (None, Value::Null, None);
+            let kind = match status {
+                Status::Skipped => {
+                    EventKind::StepSkipped { status, output, error: told, usage, firing, reason, message }
+                }
+                _ => EventKind::StepFailed { status, output, error: told, usage, firing, reason, message },
+            };
+            self.publish(path, kind);
         }
-        let outcome = self.keep_unrun(near, node, status, error);
-        self.mail_unrun(near, node, &outcome);
-        if self.state.frames.get(near).is_some_and(|frame| !frame.quiet) {
-            let kind = if status == Status::Skipped { "step.skipped" } else { "step.failed" };
-            self.publish(path, kind, fields);
-        }
+        Ok(())
     }
 
-    pub(crate) fn keep_unrun(&mut self, near: FrameId, node: NodeId, status: Status, error: ErrorInfo) -> Arc<Outcome> {
+    pub(crate) fn keep_unrun(
+        &mut self,
+        near: FrameId,
+        node: NodeId,
+        status: Status,
+        error: ErrorInfo,
+    ) -> Checked<Arc<Outcome>> {
         let now = self.state.now;
         let path = if error.path.is_empty() { self.child_path(near, node) } else { error.path };
         let outcome = Arc::new(Outcome {
@@ -343,18 +385,19 @@ impl Reducer<'_> {
             turns: None,
             usage: Value::Null,
         });
-        self.record(near, node, outcome.clone());
-        outcome
+        self.record(near, node, outcome.clone())?;
+        Ok(outcome)
     }
 
     /// Calls a frame off. It ends with the given status once nothing inside it is alive: a job in flight keeps its place
     /// until its worker confirms or its grace is over.
-    pub(crate) fn close(&mut self, id: FrameId, closing: Closing) {
-        let Some(frame) = self.state.frames.get_mut(id) else { return };
+    pub(crate) fn close(&mut self, id: FrameId, closing: Closing) -> Checked {
+        // A child that has ended is listed by its parent until the parent hears of it.
+        let Some(frame) = self.state.frames.get_mut(id) else { return Ok(()) };
         let own = closing.own;
         let before = frame.closing.as_ref().map(|before| before.own);
         if before.is_some_and(|before| !before || own) {
-            return;
+            return Ok(());
         }
         frame.closing = Some(Box::new(closing));
         // A frame that ends by itself may be entered anew, in what is left of its time.
@@ -365,39 +408,41 @@ impl Reducer<'_> {
         if before.is_some() {
             return self.close_if_empty(id);
         }
-        self.forget_loop_time(id);
-        let Some(frame) = self.state.frames.get(id) else { return };
+        self.forget_loop_time(id)?;
+        let frame = self.frame(id)?;
         let job = if let Body::Pipeline(pipeline) = &frame.body { pipeline.job } else { None };
         // A worker at rest has nothing to stop: it only hears that its lease is over.
         if let Some(job) = job.filter(|job| self.state.jobs.get(job).is_some_and(|open| !open.resting)) {
             return self.call_off(job);
         }
+        let inside = children(&frame.body);
+        // A child run that has ended is not called off.
         if let Body::Call { call } = frame.body
             && let Some(open) = self.state.calls.get(&call)
         {
             self.work.output.commands.push(Command::CancelChild { key: open.key.clone() });
         }
-        let inside = children(&frame.body);
         self.call_off_child(id);
         for child in inside {
-            self.close(child, Closing::cancelled());
+            self.close(child, Closing::cancelled())?;
         }
-        self.close_if_empty(id);
+        self.close_if_empty(id)
     }
 
     /// Ends a frame that is being called off, when nothing inside it is left.
-    pub(crate) fn close_if_empty(&mut self, id: FrameId) {
-        let Some(frame) = self.state.frames.get(id) else { return };
+    pub(crate) fn close_if_empty(&mut self, id: FrameId) -> Checked {
+        // Calling off its children may have ended it.
+        let Some(frame) = self.frame_if_live(id) else { return Ok(()) };
         if frame.live > 0 {
-            return;
+            return Ok(());
         }
-        let Some(closing) = frame.closing.as_deref().cloned() else { return };
+        let Some(closing) = frame.closing.as_deref().cloned() else { return Ok(()) };
         if matches!(frame.body, Body::Loop(_)) {
             return self.loop_called_off(id, closing);
         }
         let Closing { status, mut error, output, own } = closing;
         let attempts = frame.attempt;
-        self.keep_unbegun(id);
+        self.keep_unbegun(id)?;
         if own {
             return self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None });
         }
@@ -406,22 +451,23 @@ impl Reducer<'_> {
         {
             error.path = self.task_path(id);
         }
-        self.end_called_off(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None });
+        self.end_called_off(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None })
     }
 
     /// Nothing is left inside. What there is may still have to be put together.
-    pub(crate) fn end_called_off(&mut self, id: FrameId, ended: Ended) {
+    pub(crate) fn end_called_off(&mut self, id: FrameId, ended: Ended) -> Checked {
         match self.tells_what_it_has(id) {
             true => self.state.agenda.push_back(Item::Finish(id, Box::new(ended))),
-            false => self.end(id, ended),
+            false => self.end(id, ended)?,
         }
+        Ok(())
     }
 
     /// A node whose time is over, and a run that is called off, give what they have so far.
     fn tells_what_it_has(&self, id: FrameId) -> bool {
-        let Some(frame) = self.state.frames.get(id) else { return false };
+        let Some(frame) = self.frame_if_live(id) else { return false };
         let ends = frame.parent.is_none() || frame.closing.as_ref().is_some_and(|closing| closing.ran_out());
-        ends && self.program.node(frame.node).output.is_some() && self.program.plan.tells_remains()
+        ends && self.program.node(frame.node).output.is_some()
     }
 
     pub(crate) fn child_ended(
@@ -431,33 +477,34 @@ impl Reducer<'_> {
         outcome: &Arc<Outcome>,
         scope: ScopeId,
     ) -> Result<(), Stop> {
-        let Some(frame) = self.state.frames.get(parent) else { return Ok(()) };
+        // A parent outlives its children.
+        let frame = self.frame(parent)?;
         if frame.closing.is_some() && !matches!(frame.body, Body::Loop(_)) {
             if matches!(frame.body, Body::Net(_)) {
                 // Every firing has a scope of its own.
                 self.state.scopes.remove(scope);
             }
-            self.child_gone(parent);
-            self.close_if_empty(parent);
+            self.child_gone(parent)?;
+            self.close_if_empty(parent)?;
             return Ok(());
         }
         match &frame.body {
-            Body::Graph(_) => self.graph_child_ended(parent, slot as u32, outcome),
-            Body::Branch { .. } => self.branch_child_ended(parent, outcome),
-            Body::Loop(_) => self.turn_ended(parent, slot, outcome, scope)?,
+            Body::Graph(_) => self.graph_child_ended(parent, slot as u32, outcome)?,
+            Body::Branch { .. } => self.branch_child_ended(parent, outcome)?,
+            Body::Loop(_) => self.loop_child_ended(parent, slot, outcome, scope)?,
             Body::Net(_) => self.body_ended(parent, slot, outcome, scope)?,
-            Body::Pipeline(_) => self.inner_ended(parent, outcome),
-            Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. } => {
-                unreachable!("a frame without children was told of a child's end")
+            Body::Pipeline(_) => self.inner_ended(parent, outcome)?,
+            childless @ (Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. }) => {
+                return Err(wrong_frame(parent, "the parent of a frame that has ended", childless).into());
             }
         }
         Ok(())
     }
 
-    pub(crate) fn child_gone(&mut self, parent: FrameId) {
-        if let Some(frame) = self.state.frames.get_mut(parent) {
-            frame.live -= 1;
-        }
+    pub(crate) fn child_gone(&mut self, parent: FrameId) -> Checked {
+        let frame = self.frame_mut(parent)?;
+        frame.live = frame.live.checked_sub(1).ok_or_else(|| miscounted(parent, "live children"))?;
+        Ok(())
     }
 
     /// The last item of a run: its output, its end.
@@ -502,9 +549,10 @@ impl Reducer<'_> {
     }
 
     /// The end of a run that was held until now.
-    pub(crate) fn end_unbegun(&mut self, closing: Closing) {
+    pub(crate) fn end_unbegun(&mut self, closing: Closing) -> Checked {
         let Closing { status, error, output, .. } = closing;
         self.close_run(RunResult { status, output, error, reply: None, usage: Value::Null });
+        Ok(())
     }
 
     fn close_run(&mut self, result: RunResult) {
@@ -514,19 +562,14 @@ impl Reducer<'_> {
         self.mail_is_over();
         self.state.agenda.clear();
         let output = if self.program.veils_output() { veiled() } else { result.output.clone() };
-        let mut fields = vec![("status", Value::from(result.status.as_str())), ("output", output)];
-        fields.extend(result.error.as_ref().map(|error| ("error", error.to_value())));
-        fields.extend((!result.usage.is_null()).then(|| ("usage", result.usage.clone())));
-        self.publish("".into(), "workflow.finished", fields);
+        let error = result.error.as_ref().map(|error| self.event_error(error));
+        let (status, usage) = (result.status, result.usage.clone());
+        self.publish("".into(), EventKind::WorkflowFinished { status, output, error, usage });
         self.work.output.commands.push(match result.status {
             Status::Succeeded | Status::Skipped => Command::CompleteRun(result),
             Status::Cancelled | Status::TimedOut => Command::Halt(result),
             Status::Failed => Command::FailWorkflow(result),
         });
-    }
-
-    pub(crate) fn started_at(&self, id: FrameId) -> Timestamp {
-        self.state.frames.get(id).map_or(self.state.now, |frame| frame.started_at)
     }
 }
 
@@ -537,7 +580,7 @@ fn children(body: &Body) -> Vec<FrameId> {
         Body::Pipeline(pipeline) => pipeline.child.into_iter().collect(),
         Body::Graph(graph) => graph.children.iter().filter_map(|child| child.frame).collect(),
         Body::Branch { child } => vec![*child],
-        Body::Loop(looping) => looping.turns.values().copied().collect(),
+        Body::Loop(looping) => looping.iterations.values().map(LiveIteration::frame).collect(),
         Body::Net(net) => net.firings.values().map(|firing| firing.frame).collect(),
     }
 }

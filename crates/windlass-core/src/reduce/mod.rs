@@ -5,8 +5,11 @@
 //! caller is told what to fetch.
 
 mod admit;
+mod budget;
 mod eval;
 mod frames;
+mod impossible;
+mod loop_node;
 mod nodes;
 mod publish;
 mod retry;
@@ -17,8 +20,12 @@ mod write;
 
 use windlass_value::{BlobHash, Timestamp};
 
+use impossible::Checked;
+
 pub use admit::{Admitted, Delivery, Refused, Unmet, admit};
-pub(crate) use nodes::usage;
+pub(crate) use budget::usage;
+pub use impossible::{Fault, Impossible};
+pub(crate) use impossible::{kind_of, miscounted, no_frame, no_job, no_part, no_scope};
 pub(crate) use publish::path_of;
 pub use publish::veiled;
 pub use watch::{Failure, Failures, Moment, Watch};
@@ -42,15 +49,6 @@ pub struct Output {
     pub turns: Vec<TurnRecord>,
 }
 
-/// A tick that cannot have come to this state: journal and program disagree.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("tick {number} ({tick}) is impossible here: {why}")]
-pub struct Impossible {
-    pub number: u64,
-    pub tick: &'static str,
-    pub why: String,
-}
-
 /// Applies one tick. `resume` carries what a call that needed values had done already; give back what you got.
 pub fn reduce(
     program: &Program,
@@ -60,19 +58,16 @@ pub fn reduce(
     resume: &mut Resume,
 ) -> Result<Reduced, Impossible> {
     let mut reducer = Reducer { program, state, values, work: std::mem::take(resume) };
-    if !reducer.work.begun {
-        reducer.begin(tick)?;
-    }
-    match reducer.work_off(tick.more) {
+    match reducer.apply_tick(tick) {
         Ok(()) => {
-            reducer.conclude(tick.more);
             resume.watch = reducer.work.watch.take();
             Ok(Reduced::Done(std::mem::take(&mut reducer.work.output)))
         }
-        Err(blobs) => {
+        Err(Halt::Need(blobs)) => {
             *resume = std::mem::take(&mut reducer.work);
             Ok(Reduced::NeedBlobs(blobs))
         }
+        Err(Halt::Impossible(fault)) => Err(reducer.impossible(tick, *fault)),
     }
 }
 
@@ -100,6 +95,25 @@ impl Resume {
 pub(crate) enum Stop {
     Need(Vec<BlobHash>),
     Failed(Box<ErrorInfo>),
+    Impossible(Box<Fault>),
+}
+
+/// Why a tick was not applied. What fails an item fails its frame, and the tick goes on.
+enum Halt {
+    Need(Vec<BlobHash>),
+    Impossible(Box<Fault>),
+}
+
+impl From<Box<Fault>> for Stop {
+    fn from(fault: Box<Fault>) -> Stop {
+        Stop::Impossible(fault)
+    }
+}
+
+impl From<Box<Fault>> for Halt {
+    fn from(fault: Box<Fault>) -> Halt {
+        Halt::Impossible(fault)
+    }
 }
 
 impl From<ErrorInfo> for Stop {
@@ -116,16 +130,30 @@ pub(crate) struct Reducer<'a> {
 }
 
 impl Reducer<'_> {
-    fn begin(&mut self, tick: &Tick) -> Result<(), Impossible> {
-        let impossible = |why: String| Impossible { number: self.state.ticks, tick: tick.kind.name(), why };
+    fn apply_tick(&mut self, tick: &Tick) -> Result<(), Halt> {
+        if !self.work.begun {
+            self.begin(tick)?;
+        }
+        self.work_off(tick.more)?;
+        self.conclude(tick.more)?;
+        Ok(())
+    }
+
+    #[cold]
+    fn impossible(&self, tick: &Tick, fault: Fault) -> Impossible {
+        let path = fault.frame().map(|frame| path_of(self.program, self.state, frame)).unwrap_or_default();
+        Impossible { number: self.state.ticks, tick: tick.kind.name(), path, fault }
+    }
+
+    fn begin(&mut self, tick: &Tick) -> Checked {
         if tick.at < self.state.now {
-            return Err(impossible(format!("its time {} is before the state's {}", tick.at, self.state.now)));
+            return Err(Box::new(Fault::TimeGoesBack { at: tick.at, now: self.state.now }));
         }
         let starts = matches!(&tick.kind, TickKind::AddEvent { name, .. } if &**name == START_EVENT);
         // One that is to be held is paused first; from then on it takes what a run takes that is paused.
         let holds = self.state.held.is_some() || (self.state.ticks == 0 && matches!(tick.kind, TickKind::Pause { .. }));
         if self.state.phase == Phase::Created && !starts && !holds {
-            return Err(impossible("the run has not started".to_owned()));
+            return Err(Box::new(Fault::NotStarted));
         }
         if !matches!(tick.kind, TickKind::Restart) && self.state.phase == Phase::Running {
             let lived = tick.at.since(self.state.now);
@@ -143,25 +171,25 @@ impl Reducer<'_> {
             self.tell_forked(&forked);
         }
         if self.state.phase == Phase::Running {
-            self.fire_due_timers();
+            self.fire_due_timers()?;
         }
         self.apply(&tick.kind)
     }
 
-    /// Works the agenda off, until nothing moves that could. Err: values are needed first.
-    fn work_off(&mut self, more: bool) -> Result<(), Vec<BlobHash>> {
+    /// Works the agenda off, until nothing moves that could.
+    fn work_off(&mut self, more: bool) -> Result<(), Halt> {
         loop {
             self.work_off_agenda()?;
             if self.is_stopped() {
                 return Ok(());
             }
-            if !self.look_at_budgets_again() && !self.hand_out_mail() && (more || !self.give_up_on_mail()) {
+            if !self.look_at_budgets_again() && !self.hand_out_mail()? && (more || !self.give_up_on_mail()?) {
                 return Ok(());
             }
         }
     }
 
-    fn work_off_agenda(&mut self) -> Result<(), Vec<BlobHash>> {
+    fn work_off_agenda(&mut self) -> Result<(), Halt> {
         while !self.state.paused && self.work.items_left > 0 {
             let Some(item) = self.state.agenda.pop_front() else { break };
             if self.work.turns_left == 0 && matches!(item, Item::NextTurn(_)) {
@@ -174,18 +202,18 @@ impl Reducer<'_> {
             }
             self.work.items_left -= 1;
             let draws = self.state.draws;
-            if let Err(blobs) = self.work_item(&item) {
+            if let Err(halt) = self.work_item(&item) {
                 self.state.draws = draws;
                 self.work.items_left += 1;
                 self.state.agenda.push_front(item);
-                return Err(blobs);
+                return Err(halt);
             }
             self.watch_item_done();
         }
         Ok(())
     }
 
-    fn work_item(&mut self, item: &Item) -> Result<(), Vec<BlobHash>> {
+    fn work_item(&mut self, item: &Item) -> Result<(), Halt> {
         let worked = match item {
             Item::Enter(frame) => self.enter(*frame),
             Item::Task(frame) => self.run_task(*frame),
@@ -193,7 +221,7 @@ impl Reducer<'_> {
             Item::ChildEnded { parent, slot, outcome, scope } => self.child_ended(*parent, *slot, outcome, *scope),
             Item::StartChild { graph, child } => self.start_child(*graph, *child),
             Item::FirstCheck(frame) => self.first_check(*frame),
-            Item::NextTurn(frame) => self.next_turn(*frame),
+            Item::NextTurn(frame) => self.next_iteration(*frame),
             Item::Fire(frame) => self.fire(*frame),
             Item::Finish(frame, ended) => self.finish_evaluated(*frame, ended),
             Item::EndRun(outcome) => self.end_run(outcome),
@@ -203,42 +231,44 @@ impl Reducer<'_> {
         };
         match worked {
             Ok(()) => Ok(()),
-            Err(Stop::Need(blobs)) => Err(blobs),
-            Err(Stop::Failed(error)) => {
-                self.item_failed(item, *error);
-                Ok(())
-            }
+            Err(Stop::Need(blobs)) => Err(Halt::Need(blobs)),
+            Err(Stop::Impossible(fault)) => Err(Halt::Impossible(fault)),
+            Err(Stop::Failed(error)) => Ok(self.item_failed(item, *error)?),
         }
     }
 
     /// An item that could not evaluate what it had to fails the frame it belongs to.
-    fn item_failed(&mut self, item: &Item, error: ErrorInfo) {
+    fn item_failed(&mut self, item: &Item, error: ErrorInfo) -> Checked {
         self.watch_item_failed(item);
         match item {
             Item::Enter(frame) | Item::FirstCheck(frame) | Item::NextTurn(frame) | Item::Fire(frame) => {
-                self.fail(*frame, error);
+                self.fail(*frame, error)
             }
             Item::Task(frame) | Item::TaskEnded(frame, _) | Item::Token(frame, _) => self.fail(*frame, error),
             Item::ChildEnded { parent, .. } => self.fail(*parent, error),
             Item::StartChild { graph, child } => self.child_not_started(*graph, *child, error),
             Item::Finish(frame, ended) => self.finish_failed(*frame, ended, error),
-            Item::EndRun(outcome) => self.run_ends_badly(outcome, error),
-            Item::Parameters => {
-                if let Some(root) = self.state.root {
-                    self.fail(root, error);
-                }
+            Item::EndRun(outcome) => {
+                self.run_ends_badly(outcome, error);
+                Ok(())
             }
+            Item::Parameters => match self.state.root {
+                Some(root) => self.fail(root, error),
+                // The run was cancelled before it had worked them out.
+                None => Ok(()),
+            },
             // It asks for nothing but values.
-            Item::Mail(_) => {}
+            Item::Mail(_) => Ok(()),
         }
     }
 
-    fn conclude(&mut self, more: bool) {
-        self.tell_untold();
+    fn conclude(&mut self, more: bool) -> Checked {
+        self.tell_untold()?;
         if self.state.has_work() && self.state.result().is_none() {
             self.work.output.commands.push(Command::QueueEvent(TickKind::Proceed));
         }
         self.tell_idle(more);
+        Ok(())
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use windlass_value::{Map, Value, known};
 
 use super::Reducer;
+use super::impossible::Checked;
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{Body, Forked, Frame, FrameId, JUDGE, State};
-use crate::{Command, EVENT_TYPES, ErrorInfo, Event, Outcome, Program, Status};
+use crate::state::{Body, Forked, Frame, FrameId, State};
+use crate::{Command, ErrorInfo, Event, EventError, EventKind, Outcome, Program, Status};
 
 /// Stands for a value that is not shown.
 pub fn veiled() -> Value {
@@ -19,35 +20,28 @@ pub fn veiled() -> Value {
 const PATH_BYTES: usize = 64;
 
 impl Reducer<'_> {
-    pub(crate) fn publish(
-        &mut self,
-        path: Arc<str>,
-        kind: &'static str,
-        fields: impl IntoIterator<Item = (&'static str, Value)>,
-    ) {
-        debug_assert!(EVENT_TYPES.contains(&kind), "`{kind}` is missing in EVENT_TYPES");
-        let fields = fields.into_iter();
-        let mut data = Map::with_capacity(fields.size_hint().0);
-        for (name, value) in fields {
-            data.insert(known(name), self.slim(value));
-        }
-        self.publish_map(path, known(kind), data);
-    }
-
-    pub(crate) fn publish_map(&mut self, path: Arc<str>, kind: Arc<str>, data: Map) {
+    /// Numbers an event and hands it out. Values that are too large to travel become references.
+    pub(crate) fn publish(&mut self, path: Arc<str>, mut kind: EventKind) {
+        kind.each_value(&mut |value| self.slim_in_place(value));
         self.state.events += 1;
-        let event = Event { seq: self.state.events, at: self.state.now, kind, path, data: Value::map(data) };
+        let event = Event { seq: self.state.events, at: self.state.now, path, kind };
         self.work.output.commands.push(Command::PublishEvent(event));
     }
 
-    pub(crate) fn publish_at(
-        &mut self,
-        id: FrameId,
-        kind: &'static str,
-        fields: impl IntoIterator<Item = (&'static str, Value)>,
-    ) {
+    pub(crate) fn publish_at(&mut self, id: FrameId, kind: EventKind) {
         let path = self.path(id);
-        self.publish(path, kind, fields);
+        self.publish(path, kind);
+    }
+
+    /// An event whose type a tool or a definition names.
+    pub(crate) fn publish_custom(&mut self, path: Arc<str>, type_name: &Arc<str>, data: &Value) {
+        let fields = data.as_map().cloned().unwrap_or_else(|| Map::from_iter([("data", data.clone())]));
+        self.publish(path, EventKind::new(type_name.clone(), fields));
+    }
+
+    /// An error as events report it.
+    pub(crate) fn event_error(&self, error: &ErrorInfo) -> Arc<EventError> {
+        EventError::new(error, self.program.limits.inline_bytes_max)
     }
 
     /// What a frame gives, as far as it may be seen.
@@ -65,49 +59,54 @@ impl Reducer<'_> {
     }
 
     pub(crate) fn tell_ended(&mut self, id: FrameId, outcome: &Outcome) {
-        let kind = match outcome.status {
-            Status::Succeeded => "step.done",
-            Status::Skipped => "step.skipped",
-            Status::Failed | Status::Cancelled | Status::TimedOut => "step.failed",
+        let (status, output) = (outcome.status, Some(self.shown(id, &outcome.output)));
+        let error = outcome.error.as_ref().map(|error| self.event_error(error));
+        let (usage, firing) = (outcome.usage.clone(), self.firing_told(id));
+        let (reason, message) = (None, None);
+        let kind = match status {
+            Status::Succeeded => EventKind::StepDone { status, output, error, usage, firing },
+            Status::Skipped => EventKind::StepSkipped { status, output, error, usage, firing, reason, message },
+            Status::Failed | Status::Cancelled | Status::TimedOut => {
+                EventKind::StepFailed { status, output, error, usage, firing, reason, message }
+            }
         };
-        let status = Value::Str(known(outcome.status.as_str()));
-        let mut fields = vec![("status", status), ("output", self.shown(id, &outcome.output))];
-        fields.extend(outcome.error.as_ref().map(|error| ("error", ErrorInfo::to_value(error))));
-        fields.extend((!outcome.usage.is_null()).then(|| ("usage", outcome.usage.clone())));
-        fields.extend(self.firing_told(id));
-        self.publish_at(id, kind, fields);
+        self.publish_at(id, kind);
     }
 
     /// Which body of a place it is, where events tell of them: all bodies of a place have one path.
-    pub(crate) fn firing_told(&self, id: FrameId) -> Option<(&'static str, Value)> {
+    pub(crate) fn firing_told(&self, id: FrameId) -> Option<u64> {
         let frame = self.state.frames.get(id)?;
         let above = self.state.frames.get(frame.parent?)?;
         match &self.program.node(above.node).kind {
-            NodeKind::Net(net) if net.tells_slots => Some(("firing", Value::from(frame.slot))),
+            NodeKind::Net(net) if net.tells_slots => Some(frame.slot),
             _ => None,
         }
     }
 
     /// The first event of a run that was made from another.
     pub(crate) fn tell_forked(&mut self, forked: &Forked) {
-        let mut fields = vec![("from", Value::Str(forked.run.clone())), ("path", Value::Str(forked.path.clone()))];
-        fields.extend(forked.retry.then_some(("retry", Value::Bool(true))));
-        self.publish("".into(), "workflow.restarted", fields);
+        let (from, from_path, retry) = (forked.run.clone(), forked.path.clone(), forked.retry);
+        self.publish("".into(), EventKind::WorkflowRestarted { from, from_path, retry });
     }
 
     /// One event for all the quiet turns of this slice.
-    pub(crate) fn tell_untold(&mut self) {
+    pub(crate) fn tell_untold(&mut self) -> Checked {
         for id in std::mem::take(&mut self.work.untold) {
-            self.tell_untold_of(id);
+            // A loop that has ended since, or is to be entered anew, has told of them at its end.
+            if matches!(self.frame_if_live(id), Some(Frame { body: Body::Loop(_), .. })) {
+                self.tell_untold_of(id)?;
+            }
         }
+        Ok(())
     }
 
-    pub(crate) fn tell_untold_of(&mut self, id: FrameId) {
-        let Some(frame) = self.state.frames.get_mut(id) else { return };
-        let Body::Loop(looping) = &mut frame.body else { return };
-        let Some((from, failed)) = looping.untold.take() else { return };
-        let (to, path) = (looping.ended.saturating_sub(1), looping.path.clone());
-        self.publish(path, "loop.progress", [("from", from.into()), ("to", to.into()), ("failed", failed.into())]);
+    pub(crate) fn tell_untold_of(&mut self, id: FrameId) -> Checked {
+        let looping = self.loop_frame_mut(id)?;
+        if let Some((from, failed)) = looping.untold.take() {
+            let (to, path) = (looping.ended.saturating_sub(1), looping.path.clone());
+            self.publish(path, EventKind::LoopProgress { from, to, failed });
+        }
+        Ok(())
     }
 
     /// Once, when only an outside event can move the run; again after it has moved. While more is to come, not yet.
@@ -119,20 +118,23 @@ impl Reducer<'_> {
         }
         if idle && !self.state.idle_told {
             let waits: BTreeSet<Arc<str>> = self.state.waits.keys().cloned().chain(self.kinds_from_outside()).collect();
-            let waits = waits.into_iter().map(Value::Str).collect();
-            self.publish("".into(), "workflow.idle", [("waits", Value::list(waits))]);
+            self.publish("".into(), EventKind::WorkflowIdle { waits: waits.into_iter().collect() });
         }
         self.state.idle_told = idle;
     }
 
     /// A value that is too large to travel becomes a reference.
-    pub(crate) fn slim(&mut self, value: Value) -> Value {
+    pub(crate) fn slim(&mut self, mut value: Value) -> Value {
+        self.slim_in_place(&mut value);
+        value
+    }
+
+    pub(crate) fn slim_in_place(&mut self, value: &mut Value) {
         let cap = self.program.limits.inline_bytes_max;
-        match &value {
-            Value::Str(_) | Value::List(_) | Value::Map(_) if value.size_up_to(cap) > cap => {
-                Value::Stored(Arc::new(self.values.put(&value)))
-            }
-            _ => value,
+        if let Value::Str(_) | Value::List(_) | Value::Map(_) = value
+            && value.size_up_to(cap) > cap
+        {
+            *value = Value::Stored(Arc::new(self.values.put(value)));
         }
     }
 
@@ -174,7 +176,7 @@ impl Reducer<'_> {
             return None;
         };
         let task = pipeline.tasks.get(body.pc as usize).filter(|task| !task.hidden && !task.label.is_empty());
-        task.filter(|_| self.program.plan.places_tasks()).map(|task| &*task.label)
+        task.map(|task| &*task.label)
     }
 
     pub(crate) fn child_path(&self, parent: FrameId, node: NodeId) -> Arc<str> {
@@ -218,7 +220,7 @@ fn write_path(program: &Program, state: &State, id: FrameId, text: &mut String) 
         write_path(program, state, parent, text);
         let above = state.frames.get(parent).map(|frame| &program.node(frame.node).kind);
         if let Some(NodeKind::Loop(looping)) = above {
-            text.push_str(&looping.turn_path.write(frame.slot & !JUDGE));
+            text.push_str(&looping.turn_path.write(frame.slot));
         }
     }
     let node = program.node(frame.node);

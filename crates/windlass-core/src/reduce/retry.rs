@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use windlass_value::{Duration, Timestamp, Value};
+use windlass_value::{Duration, Timestamp};
 
-use super::{
-    Reducer, Stop,
-    eval::{Locals, random},
-};
-use crate::ErrorInfo;
+use super::eval::{Locals, random};
+use super::impossible::Checked;
+use super::{Reducer, Stop};
 use crate::plan::{Amount, Growth, Jitter, Retry, Within};
 use crate::state::{Body, FrameId, ScopeId, Timer};
+use crate::{ErrorInfo, EventKind};
 
 /// What has been tried so far.
 #[derive(Clone, Copy)]
@@ -82,35 +81,35 @@ impl Reducer<'_> {
     }
 
     /// Puts a failed node off to be entered anew, as a new generation.
-    pub(crate) fn enter_anew_after(&mut self, id: FrameId, wait: Duration, error: &ErrorInfo) {
+    pub(crate) fn enter_anew_after(&mut self, id: FrameId, wait: Duration, error: &ErrorInfo) -> Checked {
         self.watch_anew(id);
-        let tries = self.state.frames.get(id).map_or(1, |frame| frame.attempt);
+        let tries = self.frame(id)?.attempt;
         self.tell_retrying(id, self.path(id), tries, wait, error);
         let key = self.set_timer(self.now() + wait, Timer::Alarm(id));
         self.state.next_generation += 1;
         let generation = self.state.next_generation;
-        if let Some(frame) = self.state.frames.get_mut(id) {
-            frame.attempt += 1;
-            frame.generation = generation;
-            frame.alarm = Some(key);
-            frame.closing = None;
-            let before = std::mem::replace(&mut frame.body, Body::Backoff);
-            self.forget(id, &before);
-        }
-        self.clear_scope(id);
+        let frame = self.frame_mut(id)?;
+        frame.attempt += 1;
+        frame.generation = generation;
+        frame.alarm = Some(key);
+        frame.closing = None;
+        let before = std::mem::replace(&mut frame.body, Body::Backoff);
+        self.forget(id, &before)?;
+        self.clear_scope(id)?;
         if let Some(open) = self.state.mail.boxes.get_mut(&id) {
             open.give_again();
         }
-        self.unsend(id);
-        self.park(id);
+        self.unsend(id)?;
+        self.park(id)
     }
 
     pub(crate) fn tell_retrying(&mut self, id: FrameId, path: Arc<str>, tries: u32, wait: Duration, error: &ErrorInfo) {
-        let because = if self.is_veiled(id) { error.clone().veiled() } else { error.clone() };
-        let fields =
-            [("attempt", Value::from(tries)), ("delay", Value::from(wait.as_ms())), ("because", because.to_value())];
+        let because = match self.is_veiled(id) {
+            true => self.event_error(&error.clone().veiled()),
+            false => self.event_error(error),
+        };
         let firing = self.firing_told(id);
-        self.publish(path, "task.retrying", fields.into_iter().chain(firing));
+        self.publish(path, EventKind::TaskRetrying { attempt: tries, delay: wait, because, firing });
     }
 }
 

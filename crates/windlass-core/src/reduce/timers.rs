@@ -3,8 +3,9 @@
 use windlass_value::{Timestamp, Value};
 
 use super::Reducer;
+use super::impossible::{Checked, no_part, wrong_frame};
 use crate::plan::Amount;
-use crate::state::{Body, Closing, Frame, FrameId, Item, Timer, TimerKey};
+use crate::state::{Body, Closing, FrameId, Item, Timer, TimerKey};
 use crate::{ErrorInfo, Status, words};
 
 impl Reducer<'_> {
@@ -16,47 +17,50 @@ impl Reducer<'_> {
     }
 
     /// Whatever tick brings the time, all that is due by it happens first, in order of due time.
-    pub(crate) fn fire_due_timers(&mut self) {
+    pub(crate) fn fire_due_timers(&mut self) -> Checked {
         while let Some(entry) = self.state.timers.first_entry() {
             if entry.key().0 > self.state.now {
                 break;
             }
             let key = *entry.key();
             match entry.remove() {
-                Timer::Deadline(frame) => self.deadline(frame),
-                Timer::LoopTime(frame) => self.loop_time_over(frame),
-                Timer::Alarm(frame) => self.alarm(frame, key),
-                Timer::Grace(job) => self.job_gone(job),
-                Timer::Budget(frame) => self.budget_time_over(frame),
-                Timer::Run => self.run_time_over(),
+                Timer::Deadline(frame) => self.deadline(frame)?,
+                Timer::LoopTime(frame) => self.loop_time_over(frame)?,
+                Timer::Alarm(frame) => self.alarm(frame, key)?,
+                Timer::Grace(job) => self.job_gone(job)?,
+                Timer::Budget(frame) => self.budget_time_over(frame)?,
+                Timer::Run => self.run_time_over()?,
             }
         }
+        Ok(())
     }
 
     /// Leaves a frame this long at most.
-    pub(crate) fn end_by(&mut self, id: FrameId, at: Timestamp) {
-        let Some(frame) = self.state.frames.get(id) else { return };
+    pub(crate) fn end_by(&mut self, id: FrameId, at: Timestamp) -> Checked {
+        // It has ended, and its parent has yet to hear of it.
+        let Some(frame) = self.frame_if_live(id) else { return Ok(()) };
         let before = frame.deadline;
         if before.is_some_and(|(before, _)| before <= at) {
-            return;
+            return Ok(());
         }
         let key = self.set_timer(at, Timer::Deadline(id));
-        if let Some(frame) = self.state.frames.get_mut(id) {
-            frame.deadline = Some(key);
-        }
+        self.frame_mut(id)?.deadline = Some(key);
         if let Some(before) = before {
             self.state.timers.remove(&before);
         }
+        Ok(())
     }
 
-    fn deadline(&mut self, id: FrameId) {
-        let Some(frame) = self.state.frames.get_mut(id) else { return };
+    /// The timer goes with its frame, so the frame is there.
+    fn deadline(&mut self, id: FrameId) -> Checked {
+        let program = self.program;
+        let frame = self.frame_mut(id)?;
         frame.deadline = None;
-        let node = self.program.node(frame.node);
+        let node = program.node(frame.node);
         let Some(timeout) = &node.timeout else { return self.close(id, Closing::cancelled()) };
         let told = match &timeout.after {
-            Amount::Fixed(after) if self.program.plan.places_tasks() => format!("of {after} allows"),
-            _ => "allows".to_owned(),
+            Amount::Fixed(after) => format!("of {after} allows"),
+            Amount::Computed(_) => "allows".to_owned(),
         };
         let message = format!("`{}` took longer than its timeout {told}", node.name);
         let mut error = ErrorInfo::new("ActionTimedOut", "timeout", message);
@@ -64,39 +68,48 @@ impl Reducer<'_> {
             let name = if node.hidden { "the run".to_owned() } else { format!("`{}`", node.name) };
             error = self.program.plan.worded(error, &[("name", &name), ("span", &words::span(*after))]);
         }
-        self.close(id, Closing::failed(timeout.status, error));
+        self.close(id, Closing::failed(timeout.status, error))
     }
 
-    fn alarm(&mut self, id: FrameId, key: TimerKey) {
-        let known = |frame: &&mut Frame| frame.alarm == Some(key);
-        let Some(frame) = self.state.frames.get_mut(id).filter(known) else { return };
+    /// The timer goes with its frame, and with the wait that it is for.
+    fn alarm(&mut self, id: FrameId, key: TimerKey) -> Checked {
+        let frame = self.frame_mut(id)?;
+        if frame.alarm != Some(key) {
+            return Err(no_part(id, "alarm", key.1));
+        }
         frame.alarm = None;
         match &frame.body {
             Body::Backoff => {
                 frame.body = Body::New;
-                self.unpark(id);
+                self.unpark(id)
             }
             Body::Pipeline(body) if body.awaits.is_some() => self.await_over(id),
             Body::Pipeline(_) => self.unpark(id),
-            Body::Loop(_) => self.state.agenda.push_back(Item::NextTurn(id)),
+            Body::Loop(_) => {
+                self.state.agenda.push_back(Item::NextTurn(id));
+                Ok(())
+            }
             Body::Wait(_) => self.wait_over(id),
-            Body::New | Body::Graph(_) | Body::Branch { .. } | Body::Net(_) | Body::Call { .. } => {
-                unreachable!("a frame that never delays had an alarm")
+            other @ (Body::New | Body::Graph(_) | Body::Branch { .. } | Body::Net(_) | Body::Call { .. }) => {
+                Err(wrong_frame(id, "a frame that can wait for time", other))
             }
         }
     }
 
-    pub(crate) fn clear_alarm(&mut self, id: FrameId) {
-        if let Some(key) = self.state.frames.get_mut(id).and_then(|frame| frame.alarm.take()) {
+    pub(crate) fn clear_alarm(&mut self, id: FrameId) -> Checked {
+        if let Some(key) = self.frame_mut(id)?.alarm.take() {
             self.state.timers.remove(&key);
         }
+        Ok(())
     }
 
     /// The run's own time counts only while it is alive, so the timer may be early.
-    pub(crate) fn run_time_over(&mut self) {
-        let Some(timeout) = self.program.plan.timeout else { return };
+    pub(crate) fn run_time_over(&mut self) -> Checked {
+        // A tick may ask for it in a run that has no timeout.
+        let Some(timeout) = self.program.plan.timeout else { return Ok(()) };
         if self.state.alive < timeout {
-            return self.arm_run_timeout();
+            self.arm_run_timeout();
+            return Ok(());
         }
         let at_work = self.steps_at_work();
         let still = match at_work.is_empty() {
@@ -108,7 +121,7 @@ impl Reducer<'_> {
         if !at_work.is_empty() {
             error.facts = Value::object([("active", Value::list(at_work.into_iter().map(Value::Str).collect()))]);
         }
-        self.end_early(Closing::failed(Status::TimedOut, error));
+        self.end_early(Closing::failed(Status::TimedOut, error))
     }
 
     pub(crate) fn arm_run_timeout(&mut self) {
@@ -120,9 +133,9 @@ impl Reducer<'_> {
     }
 
     /// Somebody has decided how the run ends; what is alive is called off first.
-    pub(crate) fn end_early(&mut self, closing: Closing) {
+    pub(crate) fn end_early(&mut self, closing: Closing) -> Checked {
         if self.state.verdict.is_some() {
-            return;
+            return Ok(());
         }
         self.state.paused = false;
         if self.state.held.take().is_some() {
@@ -130,8 +143,9 @@ impl Reducer<'_> {
             return self.end_unbegun(closing);
         }
         self.state.verdict = Some(closing);
-        if let Some(root) = self.state.root {
-            self.close(root, Closing::cancelled());
+        match self.state.root {
+            Some(root) => self.close(root, Closing::cancelled()),
+            None => Ok(()),
         }
     }
 }

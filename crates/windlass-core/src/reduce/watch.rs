@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::impossible::Checked;
 use super::nodes::with_label;
 use super::{Reducer, Resume};
-use crate::plan::NodeKind;
-use crate::state::{Body, Frame, FrameId, Item, JUDGE, State};
+use crate::plan::{Loop, NodeKind};
+use crate::state::{Body, Frame, FrameId, Item, State};
 use crate::{Status, TaskOutcome};
 
 /// A point inside a run: so many ticks have been reduced, and of the next one so many items have been worked off.
@@ -202,11 +203,11 @@ impl Reducer<'_> {
             Item::Enter(id) => {
                 let Some(frame) = self.is_first_entry(*id) else { return false };
                 let Some(parent) = frame.parent else { return *self.path(*id) == *path };
-                if let Some(turn) = self.turn_path(frame, parent)
-                    && turn == path
+                if let Some((looping, iteration)) = self.iteration_path(frame, parent)
+                    && iteration == path
                 {
-                    // A turn's judge begins when the turn has ended.
-                    return frame.slot & JUDGE == 0;
+                    // An iteration begins with its body: its judge begins when the body has ended.
+                    return looping.judge != Some(frame.node);
                 }
                 *self.path(*id) == *path && *self.path(parent) != *path && self.fresh_task_path(parent) != path
             }
@@ -228,10 +229,11 @@ impl Reducer<'_> {
         Some(path).filter(|path| !path.is_empty())
     }
 
-    fn turn_path(&self, frame: &Frame, parent: FrameId) -> Option<String> {
+    /// The loop directly around a frame, and the path of the iteration that the frame belongs to.
+    fn iteration_path(&self, frame: &Frame, parent: FrameId) -> Option<(&Loop, String)> {
         let above = self.state.frames.get(parent)?;
         let NodeKind::Loop(looping) = &self.program.node(above.node).kind else { return None };
-        Some(format!("{}{}", self.path(parent), looping.turn_path.write(frame.slot & !JUDGE)))
+        Some((looping, format!("{}{}", self.path(parent), looping.turn_path.write(frame.slot))))
     }
 
     /// The task has not been tried, and waits for nothing.
@@ -303,20 +305,21 @@ impl Reducer<'_> {
     }
 
     /// Called while the frame is still there.
-    pub(super) fn watch_end(&mut self, id: FrameId, status: Status) {
+    pub(super) fn watch_end(&mut self, id: FrameId, status: Status) -> Checked {
         if let Some(watch) = &mut self.work.watch {
             watch.marked.remove(&id);
         }
         if self.failures_mut().is_none() {
-            return;
+            return Ok(());
         }
-        let Some(frame) = self.state.frames.get(id) else { return };
+        let frame = self.frame(id)?;
         let (parent, slot, entered) = (frame.parent, frame.slot, !matches!(frame.body, Body::New));
         let called_off = frame.closing.as_ref().is_some_and(|closing| !closing.own);
         let path = self.path(id);
-        let Some(watch) = &mut self.work.watch else { return };
+        // Asked above: there is a watch, and it notes failures.
+        let Some(watch) = &mut self.work.watch else { return Ok(()) };
         let now = watch.now;
-        let Some(failures) = &mut watch.failures else { return };
+        let Some(failures) = &mut watch.failures else { return Ok(()) };
         let live = failures.live.remove(&id).unwrap_or_default();
         // What fails before it is entered has begun with its end.
         let began = if entered { live.began } else { live.began.or(Some(now)) };
@@ -340,7 +343,7 @@ impl Reducer<'_> {
             if failures.first.is_none() && failures.cut.is_none() {
                 failures.first = failures.verdict.take();
             }
-            return;
+            return Ok(());
         };
         let above = failures.live.entry(parent).or_default();
         above.last = Some(own);
@@ -348,12 +351,16 @@ impl Reducer<'_> {
         if let Some(failure) = failed {
             let before = match above.latest.take() {
                 // The same child again: both are what its next try may mend.
-                Some((same, before)) if same == slot => return above.latest = Some((slot, before.min(failure))),
+                Some((same, before)) if same == slot => {
+                    above.latest = Some((slot, before.min(failure)));
+                    return Ok(());
+                }
                 before => before.map(|(_, before)| before),
             };
             above.failed = earlier(above.failed.take(), before);
             above.latest = Some((slot, failure));
         }
+        Ok(())
     }
 }
 

@@ -42,7 +42,7 @@ impl Reducer<'_> {
 
     /// What is counted up or down begins at 0.
     fn counted_from(&self, op: WriteOp, before: Value) -> Value {
-        let counts = matches!(op, WriteOp::Add | WriteOp::Subtract) && self.program.plan.counts_from_nothing();
+        let counts = matches!(op, WriteOp::Add | WriteOp::Subtract);
         if counts && before.is_null() { Value::Int(0) } else { before }
     }
 

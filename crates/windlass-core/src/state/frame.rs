@@ -14,7 +14,8 @@ use crate::{ErrorInfo, LoopSummary, Reason, Resumed, Sent, Status, TriedBefore};
 pub struct Frame {
     pub node: NodeId,
     pub parent: Option<FrameId>,
-    /// Which child of the parent this is: a graph's child, a loop's turn, a net's firing.
+    /// Which child of the parent this is: a graph's child, a loop's iteration (its body or its judge), a net's firing, a
+    /// pipeline's task.
     pub slot: u64,
     pub scope: ScopeId,
     pub generation: u32,
@@ -57,9 +58,6 @@ pub struct Closing {
     /// The frame's own end, not a call from outside: its retry and its way to say what it gives still apply.
     pub own: bool,
 }
-
-/// A loop's judge has its turn's index as its slot, with this bit.
-pub const JUDGE: u64 = 1 << 63;
 
 impl Closing {
     /// Called off because of something further out.
@@ -112,14 +110,11 @@ pub struct PipelineFrame {
     /// Something was sent under the current key, with these inputs; another try under it sends the same.
     pub sent: bool,
     /// The tool it was sent to, if its name is computed.
-    #[serde(default)]
     pub tool: Option<Arc<str>>,
     /// What the operation goes on with when the alarm rings.
-    #[serde(default)]
     pub again: Option<Value>,
     /// Calls of the current key's group that went on with an operation. A try that begins it anew under the same key does
     /// not count them anew: it may be told to go on with something else.
-    #[serde(default)]
     pub call: u32,
     /// The job that a worker has, busy or at rest.
     pub job: Option<u64>,
@@ -215,7 +210,8 @@ pub struct LoopFrame {
     pub failed: u64,
     /// Turns that were called off with or by the loop; neither successes nor failures.
     pub cancelled: u64,
-    pub turns: BTreeMap<u64, FrameId>,
+    /// The iterations that have not ended, by index.
+    pub iterations: BTreeMap<u64, LiveIteration>,
     pub last_index: Option<u64>,
     pub last_status: Option<Status>,
     pub last_error: Option<ErrorInfo>,
@@ -233,15 +229,11 @@ pub struct LoopFrame {
     /// Its end has been decided and told.
     pub concluded: bool,
     /// It was broken off by the definition's own wish.
-    #[serde(default)]
     pub broke: bool,
-    #[serde(default)]
     pub budget: Vec<Used>,
     /// What was written down of the last turn, by index.
-    #[serde(default)]
     pub record: Value,
     /// What was written down of every turn.
-    #[serde(default)]
     pub records: Results,
     /// What its history is kept under, if it was entered before under its path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -249,6 +241,22 @@ pub struct LoopFrame {
     /// Turns whose judge gave no verdict.
     #[serde(default, skip_serializing_if = "is_none_yet")]
     pub unjudged: u64,
+}
+
+/// How far an iteration is: its body runs, or its judge does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LiveIteration {
+    Body(FrameId),
+    Judge(FrameId),
+}
+
+impl LiveIteration {
+    /// The frame that runs for it.
+    pub fn frame(&self) -> FrameId {
+        match self {
+            LiveIteration::Body(frame) | LiveIteration::Judge(frame) => *frame,
+        }
+    }
 }
 
 fn is_none_yet(number: &u64) -> bool {
@@ -290,7 +298,7 @@ impl LoopFrame {
             ended: 0,
             failed: 0,
             cancelled: 0,
-            turns: Default::default(),
+            iterations: BTreeMap::new(),
             last_index: None,
             last_status: None,
             last_error: None,
@@ -425,10 +433,8 @@ pub struct Firing {
     pub frame: FrameId,
     pub lineage: Vec<u64>,
     /// How often the place has run its body, this time included.
-    #[serde(default)]
     pub visit: u32,
     /// The kind of the token that it runs for.
-    #[serde(default)]
     pub token: Arc<str>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<u64>,
@@ -466,9 +472,6 @@ impl Standing {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FanOut {
     pub open: u64,
-    /// What joins hold for it, as older snapshots have it: place, then payloads in arrival order.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub gathered: BTreeMap<u32, Vec<Value>>,
     pub parent: Vec<u64>,
     /// What joins hold for it: place, then members in arrival order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

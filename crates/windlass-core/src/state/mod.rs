@@ -3,6 +3,7 @@
 //! Nothing that the reducer should know lives outside: delayed retries, deadlines, waits, attempt counts, slots. Only the
 //! reducer changes it; everybody else reads.
 
+mod check;
 mod fork;
 mod frame;
 mod mail;
@@ -16,7 +17,7 @@ use windlass_value::{Duration, RunView, Timestamp, Value};
 
 pub use fork::{Forked, Unset};
 pub use frame::{
-    Account, Awaiting, Body, ChildState, Closing, FanOut, Firing, Form, Frame, GraphFrame, Held, Items, JUDGE,
+    Account, Awaiting, Body, ChildState, Closing, FanOut, Firing, Form, Frame, GraphFrame, Held, Items, LiveIteration,
     LoopFrame, Member, NetFrame, PipelineFrame, PlaceFrame, Results, Standing, Token, Used, WaitFrame,
 };
 pub use mail::{MailState, MailWait, MailboxFrame};
@@ -25,7 +26,7 @@ pub use slab::{Id, Slab};
 use crate::plan::{NodeId, VariableKind};
 use crate::{EffectKey, ErrorInfo, Origin, Outcome, Reply, Resumed, RunResult, Status, TaskOutcome, TriedBefore};
 
-/// Goes up when an old snapshot would be read wrongly.
+/// The version of a snapshot's encoding. It is raised when a program that does not know the new form would misread it.
 pub const STATE_FORMAT: u16 = 1;
 
 pub type FrameId = Id<Frame>;
@@ -76,7 +77,6 @@ pub struct State {
     /// The end that somebody has decided on before the root has ended: a cancel, a terminate, a timeout.
     pub verdict: Option<Closing>,
     /// What the run has answered; from then on it is its own master.
-    #[serde(default)]
     pub reply: Option<Reply>,
     /// The node whose output is the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,6 +11,12 @@ pub struct Id<T> {
     kind: PhantomData<fn() -> T>,
 }
 
+impl<T> std::fmt::Display for Id<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "#{}.{}", self.index, self.stamp)
+    }
+}
+
 impl<T> Clone for Id<T> {
     fn clone(&self) -> Id<T> {
         *self
@@ -87,6 +93,18 @@ impl<T> Slab<T> {
         let tenant = entry.tenant.take()?;
         self.free.push(id.index);
         Some(tenant)
+    }
+
+    /// Whether exactly the vacant places are listed as free, each once.
+    pub(crate) fn is_sound(&self) -> bool {
+        let mut free = vec![false; self.entries.len()];
+        for index in &self.free {
+            match free.get_mut(*index as usize) {
+                Some(listed) if !*listed => *listed = true,
+                _ => return false,
+            }
+        }
+        self.entries.iter().zip(free).all(|(entry, free)| entry.tenant.is_none() == free)
     }
 
     pub(crate) fn tenants_mut(&mut self) -> impl Iterator<Item = &mut T> {

@@ -156,50 +156,25 @@ pub fn graph(children: Vec<Child>) -> Graph {
 }
 
 pub fn no_limits() -> LoopLimits {
-    LoopLimits {
-        turns: None,
-        time: None,
-        cuts_turn: false,
-        turns_max: 1_000_000,
-        time_max: secs(1_000_000),
-        budget: Vec::new(),
-    }
+    LoopLimits { turns_max: 1_000_000, time_max: secs(1_000_000), ..LoopLimits::of_items(&Limits::default()) }
 }
 
 /// A loop that ends after so many turns, as succeeded.
 pub fn repeat(turns: u64, body: NodeId) -> Loop {
     Loop {
-        kind: "repeat".into(),
-        source: Source::Repeat,
-        check: Check::Never,
-        judge: None,
         limits: LoopLimits { turns: Some(Amount::Fixed(turns)), ..no_limits() },
         on_exhausted: Exhausted::Succeed,
-        delay: None,
-        in_flight: Amount::Fixed(1),
-        on_turn_failure: TurnFailure::Stop { running_finish: false },
-        body,
-        collect: Collect::Report,
-        break_when: None,
-        stall: None,
-        records: None,
-        entry: None,
-        item: None,
-        turn_path: Default::default(),
-        machinery: Default::default(),
-        judge_fails: false,
+        ..Loop::repeat(body, &Limits::default())
     }
 }
 
 /// A loop over items, so many at once.
 pub fn each(items: ExprId, in_flight: u64, body: NodeId) -> Loop {
     Loop {
-        kind: "foreach".into(),
-        source: Source::Each(items),
         limits: no_limits(),
+        on_exhausted: Exhausted::Succeed,
         in_flight: Amount::Fixed(in_flight),
-        collect: Collect::List,
-        ..repeat(1, body)
+        ..Loop::each(items, body, &Limits::default())
     }
 }
 

@@ -11,6 +11,7 @@ use windlass_core::state::{
 use windlass_core::{Program, frame_tree};
 
 pub fn check_state(program: &Program, state: &State) {
+    state.check(program).expect("the state is one that can be");
     check_frames(program, state);
     check_timers(state);
     check_jobs(state);
@@ -57,7 +58,7 @@ fn inner(body: &Body) -> Vec<FrameId> {
     match body {
         Body::Graph(graph) => graph.children.iter().filter_map(|child| child.frame).collect(),
         Body::Branch { child } => vec![*child],
-        Body::Loop(body) => body.turns.values().copied().collect(),
+        Body::Loop(body) => body.iterations.values().map(|live| live.frame()).collect(),
         Body::Net(net) => net.firings.values().map(|firing| firing.frame).collect(),
         Body::Pipeline(pipeline) => pipeline.child.into_iter().collect(),
         Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. } => Vec::new(),
@@ -237,7 +238,7 @@ fn check_caps(program: &Program, state: &State) {
         let busy = busy.get(&id).map_or(0, |slots| slots.len() as u64);
         match (&program.node(frame.node).kind, &frame.body) {
             (NodeKind::Loop(_), Body::Loop(body)) => {
-                assert!(body.turns.len() as u64 <= body.in_flight, "more turns at once than allowed");
+                assert!(body.iterations.len() as u64 <= body.in_flight, "more turns at once than allowed");
                 assert!(busy <= body.in_flight, "jobs of more turns at once than allowed");
                 let calls = body.budget.iter().find(|budget| &*budget.what == CALLS);
                 assert!(calls.is_none_or(|calls| calls.used <= calls.most), "more calls than the budget allows");

@@ -140,7 +140,7 @@ pub fn works(sim: &Sim, who: &str) -> bool {
 
 /// Fields of all events of a kind, a line each.
 pub fn events(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
-    let line = |event: &&windlass_core::Event| {
+    let line = |event: &&SeenEvent| {
         let field = |name: &&str| match event.data.get(name) {
             Some(Value::Str(text)) => text.to_string(),
             Some(Value::List(items)) => {

@@ -10,6 +10,7 @@ pub mod mail;
 pub mod naive;
 pub mod random_plan;
 pub mod rng;
+pub mod seen;
 pub mod sim;
 pub mod steps;
 pub mod values;
@@ -17,6 +18,7 @@ pub mod world;
 
 pub use build::*;
 pub use language::json;
+pub use seen::SeenEvent;
 pub use sim::Sim;
 pub use world::Reply;
 

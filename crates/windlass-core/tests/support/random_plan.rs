@@ -57,10 +57,6 @@ pub fn random_plan(seed: u64, profile: Profile, depth: u32) -> Builder {
         ended: Vec::new(),
         mailbox: false,
     };
-    if seed % 8 == 7 {
-        // Runs of older plans obey the same laws.
-        maker.b.plan.semantics = 2;
-    }
     maker.any(&around);
     if maker.rng.chance(30) {
         let (one, two) = (maker.value(&around), maker.b.expr(r#"{"$var": "x"}"#));

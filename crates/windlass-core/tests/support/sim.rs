@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use windlass_core::state::{Body, Timer, WaitFrame};
 use windlass_core::{
-    Command, EffectKey, ErrorInfo, Event, Impossible, Job, Moment, Output, Program, Reduced, Resume, RunResult, State,
-    Status, TaskOutcome, Tick, TickKind, TurnRecord, Watch, reduce,
+    Command, EffectKey, ErrorInfo, Impossible, Job, Moment, Output, Program, Reduced, Resume, RunResult, State, Status,
+    TaskOutcome, Tick, TickKind, TurnRecord, Watch, reduce,
 };
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
 use super::check::{check_mail_may_come, check_state};
 use super::language::evaluations;
 use super::rng::Rng;
+use super::seen::SeenEvent;
 use super::values::MemoryValues;
 use super::world::{self, Counter, Reply, World, call_outcome};
 
@@ -30,7 +31,7 @@ pub struct Sim<'p> {
     pub now: Timestamp,
     pub journal: Vec<Tick>,
     pub outputs: Vec<Output>,
-    pub events: Vec<Event>,
+    pub events: Vec<SeenEvent>,
     pub turns: Vec<TurnRecord>,
     /// Every RunWorker, in order.
     pub dispatched: Vec<Job>,
@@ -344,8 +345,8 @@ impl<'p> Sim<'p> {
                     self.flights.remove(at);
                     self.tick(TickKind::LeaseLost { job, dispatch });
                 }
-                1 => _ = self.tick(TickKind::Progress { job, dispatch: Some(dispatch), data }),
-                2 => _ = self.tick(TickKind::PublishEvent { job, dispatch: None, kind: "custom".into(), data }),
+                1 => _ = self.tick(TickKind::Progress { job, dispatch, data }),
+                2 => _ = self.tick(TickKind::PublishEvent { job, dispatch, kind: "custom".into(), data }),
                 _ => {
                     let outcome = TaskOutcome::success("late");
                     self.tick(TickKind::StepResult { job, dispatch: dispatch + 1, outcome });
@@ -388,7 +389,7 @@ impl<'p> Sim<'p> {
         match command {
             Command::PublishEvent(event) => {
                 assert_eq!(event.seq, self.events.len() as u64 + 1, "events are numbered without a gap");
-                self.events.push(event.clone());
+                self.events.push(SeenEvent::new(event));
             }
             Command::RunWorker(job) => self.run_worker(job),
             Command::QueueEvent(kind) if self.acts => self.buffer.push_back(kind.clone()),
@@ -539,7 +540,7 @@ impl<'p> Sim<'p> {
         self.events.iter().map(|event| &*event.kind).collect()
     }
 
-    pub fn events_of(&self, kind: &str) -> Vec<&Event> {
+    pub fn events_of(&self, kind: &str) -> Vec<&SeenEvent> {
         self.events.iter().filter(|event| &*event.kind == kind).collect()
     }
 

@@ -6,6 +6,7 @@ use windlass_value::Value;
 
 use super::build::*;
 use super::language::json;
+use super::seen::SeenEvent;
 use super::sim::Sim;
 use super::world::Reply;
 
@@ -131,7 +132,7 @@ pub fn given_text(sim: &Sim, path: &str) -> Vec<String> {
 
 /// `path field=value field=value`, for every event of this kind.
 pub fn told(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
-    let line = |event: &&windlass_core::Event| {
+    let line = |event: &&SeenEvent| {
         let fields = fields.iter().filter_map(|name| {
             let value = event.data.get(name)?;
             Some(format!(" {name}={}", windlass_value::to_json(value).replace('"', "")))

@@ -13,7 +13,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
 use windlass_core::plan::{NodeKind, Plan};
-use windlass_core::{Event, Status};
+use windlass_core::{Event, EventKind, IdleReason, Status, TaskStatus};
 use windlass_value::{Timestamp, Value};
 
 use crate::model::{Drawing, EventRole, Item, Shape, State};
@@ -47,19 +47,19 @@ enum Cause {
 /// The drawing of a run, made event by event.
 ///
 /// ```
-/// use windlass_core::Event;
+/// use windlass_core::{Event, EventKind};
 /// use windlass_core::plan::{ExpressionSource, Node, NodeKind, Plan};
 /// use windlass_draw::RunDrawing;
-/// use windlass_value::{Mode, Timestamp, Value};
+/// use windlass_value::{Map, Mode, Timestamp};
 ///
 /// let mut plan = Plan::new("hello", "loom", "{}");
 /// let (language, source) = ("wdl".into(), "hello".into());
 /// let said = plan.add_expression(ExpressionSource { language, source, mode: Mode::Value, span: Default::default() });
 /// plan.root = plan.add_node(Node::new("greet", "compose", None, NodeKind::evaluate(said)));
 ///
-/// let (kind, path, data) = ("step.started".into(), "greet".into(), Value::Null);
+/// let kind = EventKind::with_defaults("step.started", Map::new());
 /// let mut drawing = RunDrawing::new(&plan).named("r1");
-/// drawing.event(&Event { seq: 1, at: Timestamp(0), kind, path, data });
+/// drawing.event(&Event { seq: 1, at: Timestamp(0), path: "greet".into(), kind });
 /// let drawing = drawing.as_of(Timestamp(5_000_000)).finish();
 /// assert!(drawing.to_mermaid().contains("greet<br/>compose<br/>running, for 5.0s"));
 /// ```
@@ -173,15 +173,24 @@ impl RunDrawing {
     /// The next event of the run.
     pub fn event(&mut self, event: &Event) {
         self.newest = self.newest.max(event.at);
-        let (family, what) = event.kind.split_once('.').unwrap_or((&event.kind, ""));
-        match family {
-            "step" => self.step(event, what),
-            "task" => self.task(event, what),
-            "loop" => self.turns(event, what),
-            "event" if what == "unhandled" => {
-                if let Some(kind) = text_of(&event.data, "event") {
-                    *self.unhandled.entry(kind).or_default() += 1;
-                }
+        match &event.kind {
+            EventKind::StepQueued { .. }
+            | EventKind::StepStarted { .. }
+            | EventKind::StepIdle { .. }
+            | EventKind::StepRunning { .. }
+            | EventKind::StepDone { .. }
+            | EventKind::StepFailed { .. }
+            | EventKind::StepSkipped { .. } => self.step(event),
+            EventKind::TaskStarted { .. }
+            | EventKind::TaskProcessed { .. }
+            | EventKind::TaskRetrying { .. }
+            | EventKind::TaskWaiting { .. } => self.task(event),
+            EventKind::LoopStarted { .. }
+            | EventKind::IterationDone { .. }
+            | EventKind::LoopProgress { .. }
+            | EventKind::LoopDone { .. } => self.turns(event),
+            EventKind::EventUnhandled { event: kind, .. } => {
+                *self.unhandled.entry(kind.clone()).or_default() += 1;
             }
             // What a step publishes by itself may be called anything, but has the step's path.
             _ if event.path.is_empty() => self.of_run(event),
@@ -194,9 +203,12 @@ impl RunDrawing {
 
     /// A step may publish what it wants to be told, and so does the net for it.
     fn asked(&mut self, event: &Event) {
-        let kind = match &*event.kind {
-            "input.required" => text_of(&event.data, "event"),
-            _ => Some(event.kind.clone()).filter(|kind| self.role(kind) == Some(EventRole::InputRequired)),
+        let kind = match &event.kind {
+            EventKind::InputRequired { event: kind, .. } => Some(kind.clone()),
+            EventKind::Other { type_name, .. } => {
+                Some(type_name.clone()).filter(|kind| self.role(kind) == Some(EventRole::InputRequired))
+            }
+            _ => None,
         };
         if let (Some(kind), Some(key)) = (kind, self.key(event)) {
             *self.asked.entry((key, kind)).or_default() += 1;
@@ -210,15 +222,16 @@ impl RunDrawing {
     }
 
     fn of_run(&mut self, event: &Event) {
-        match &*event.kind {
-            "playbook.execution_requested" | "workflow.started" => self.run_begins(event),
-            "workflow.finished" => self.run_ends(event),
-            "workflow.paused" => self.state = Some(State::Paused),
-            "workflow.resumed" => self.state = None,
-            "workflow.idle" => {
+        match &event.kind {
+            EventKind::ExecutionRequested { .. } | EventKind::WorkflowStarted { .. } => self.run_begins(event),
+            EventKind::WorkflowFinished { status, error, .. } => {
+                self.run_ends(event.at, *status, error.as_ref().map(|error| error.code.clone()));
+            }
+            EventKind::WorkflowPaused {} => self.state = Some(State::Paused),
+            EventKind::WorkflowResumed {} => self.state = None,
+            EventKind::WorkflowIdle { waits } => {
                 self.state = Some(State::Waiting);
-                let waits = event.data.get("waits").and_then(Value::as_list).unwrap_or_default();
-                self.waits = waits.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+                self.waits = waits.iter().map(|name| name.to_string()).collect();
             }
             _ => {}
         }
@@ -250,11 +263,11 @@ impl RunDrawing {
         }
     }
 
-    fn run_ends(&mut self, event: &Event) {
-        self.whole.ended(event.at, status_of(&event.data));
-        self.whole.failed_with(error_code(&event.data));
+    fn run_ends(&mut self, at: Timestamp, status: Status, error: Option<Arc<str>>) {
+        self.whole.ended(at, status);
+        self.whole.failed_with(error);
         let stops = self.sheet.net.as_ref().is_some_and(|net| net.stop.is_some());
-        if stops && status_of(&event.data) == Status::Succeeded {
+        if stops && status == Status::Succeeded {
             self.stopped_by = self.stopped_by.take().or(self.last_end.take());
         }
     }
@@ -270,11 +283,10 @@ impl RunDrawing {
     fn key(&mut self, event: &Event) -> Option<Key> {
         let id = self.sheet.paths.find(&event.path)?.clone();
         let Some(place) = self.places.get(&id).filter(|_| !self.folded) else { return Some((None, id)) };
-        if let Some(firing) = number_of(&event.data, "firing") {
+        if let Some(firing) = event.kind.firing() {
             return Some((Some(firing), id));
         }
-        // A step that did not run is told of with the reason.
-        if event.data.get("reason").is_some() && &*event.kind != "loop.done" {
+        if did_not_run(&event.kind) {
             return Some((None, id));
         }
         let open = self.open.get(place).filter(|open| !open.is_empty());
@@ -282,48 +294,49 @@ impl RunDrawing {
         Some((open.and_then(|open| open.first().copied()), id))
     }
 
-    fn step(&mut self, event: &Event, what: &str) {
+    fn step(&mut self, event: &Event) {
         // A token that waits has no number yet.
-        if what == "queued" {
+        if let EventKind::StepQueued { .. } = event.kind {
             let id = self.sheet.paths.find(&event.path).cloned();
             id.into_iter().for_each(|id| *self.queued.entry(id).or_default() += 1);
             return;
         }
         let Some(key) = self.key(event) else { return };
         let is_place = self.places.get(&key.1) == Some(&key.1);
-        let firing = number_of(&event.data, "firing").or(key.0);
+        let firing = event.kind.firing().or(key.0);
         let waits = self.waiters.contains(event.path.rsplit('.').next().unwrap_or_default());
         let facts = self.told(&key, event);
-        match what {
-            "started" => {
+        match &event.kind {
+            EventKind::StepStarted { token, worker, from, .. } => {
                 facts.begun(event.at);
                 if waits {
                     facts.goes_on(State::Waiting);
                 }
-                facts.runs_for(text_of(&event.data, "token"));
+                facts.runs_for(token.clone());
                 facts.firing = key.0;
-                facts.worker = number_of(&event.data, "worker").filter(|_| key.0.is_some());
+                facts.worker = worker.map(u64::from).filter(|_| key.0.is_some());
                 // Whoever waits comes first.
                 if let Some(queued) = self.queued.get_mut(&key.1) {
                     *queued = queued.saturating_sub(1);
                 }
                 if let Some(firing) = firing.filter(|_| is_place) {
-                    self.fired(event, key, firing);
+                    self.fired(key, firing, token.clone().unwrap_or_default(), from.as_deref().unwrap_or_default());
                 }
             }
             // Why and when was told before.
-            "idle" if text_of(&event.data, "because").as_deref() == Some("retry") => facts.goes_on(State::Retrying),
-            "idle" => facts.goes_on(State::Waiting),
-            "running" => facts.goes_on(State::Running),
-            "done" | "failed" | "skipped" => {
-                let status = if what == "skipped" { Status::Skipped } else { status_of(&event.data) };
-                match event.data.get("reason").is_some() {
-                    true => facts.unrun(status),
-                    false => facts.ended(event.at, status),
+            EventKind::StepIdle { because: IdleReason::Retry, .. } => facts.goes_on(State::Retrying),
+            EventKind::StepIdle { .. } => facts.goes_on(State::Waiting),
+            EventKind::StepRunning { .. } => facts.goes_on(State::Running),
+            EventKind::StepDone { status, output, error, .. }
+            | EventKind::StepFailed { status, output, error, .. }
+            | EventKind::StepSkipped { status, output, error, .. } => {
+                match did_not_run(&event.kind) {
+                    true => facts.unrun(*status),
+                    false => facts.ended(event.at, *status),
                 }
-                facts.failed_with(error_code(&event.data));
+                facts.failed_with(error.as_ref().map(|error| error.code.clone()));
                 if is_place {
-                    self.step_ended(event, key, firing);
+                    self.step_ended(output.as_ref(), key, firing);
                 }
             }
             _ => {}
@@ -331,17 +344,15 @@ impl RunDrawing {
     }
 
     /// A step run that has a number, and what it comes from.
-    fn fired(&mut self, event: &Event, key: Key, firing: u64) {
+    fn fired(&mut self, key: Key, firing: u64, token: Arc<str>, from: &[u64]) {
         self.firings.insert(firing, key.1.clone());
         if !self.folded {
             self.open.entry(key.1.clone()).or_default().insert(firing);
         }
-        let token = text_of(&event.data, "token").unwrap_or_default();
-        let from = event.data.get("from").and_then(Value::as_list).unwrap_or_default();
         let mut causes: Vec<Cause> = Vec::new();
-        for number in from.iter().filter_map(Value::as_int).filter_map(|number| u64::try_from(number).ok()) {
-            if let Some(place) = self.firings.get(&number) {
-                causes.push(Cause::Step(((!self.folded).then_some(number), place.clone())));
+        for number in from {
+            if let Some(place) = self.firings.get(number) {
+                causes.push(Cause::Step(((!self.folded).then_some(*number), place.clone())));
             }
         }
         if from.is_empty() {
@@ -353,11 +364,11 @@ impl RunDrawing {
         }
     }
 
-    fn step_ended(&mut self, event: &Event, key: Key, firing: Option<u64>) {
+    fn step_ended(&mut self, output: Option<&Value>, key: Key, firing: Option<u64>) {
         if let (Some(open), Some(firing)) = (self.open.get_mut(&key.1), firing) {
             open.remove(&firing);
         }
-        for kind in given(event.data.get("output")) {
+        for kind in given(output) {
             let net = self.sheet.net.as_ref();
             if net.is_some_and(|net| net.stop.as_ref() == Some(&kind)) && self.stopped_by.is_none() {
                 self.stopped_by = Some(key.clone());
@@ -370,50 +381,41 @@ impl RunDrawing {
         self.last_end = Some(key);
     }
 
-    fn task(&mut self, event: &Event, what: &str) {
-        let attempt = number_of(&event.data, "attempt").and_then(|number| u32::try_from(number).ok()).unwrap_or(1);
-        // One more call of what goes on already.
-        let again = event.data.get("call").is_some();
+    fn task(&mut self, event: &Event) {
         let Some(key) = self.key(event) else { return };
         let is_task = self.sheet.paths.tasks.contains(&key.1);
         let facts = self.told(&key, event);
-        match what {
-            "started" => {
-                if is_task && !again && (attempt <= 1 || !facts.is_open()) {
+        match &event.kind {
+            EventKind::TaskStarted { attempt, call, .. } => {
+                // A further call is part of what goes on already.
+                if is_task && *call == 0 && (*attempt <= 1 || !facts.is_open()) {
                     facts.begun(event.at);
                 }
                 facts.goes_on(State::Running);
-                facts.tried(attempt);
+                facts.tried(*attempt);
             }
-            "processed" if is_task => {
-                let outcome = event.data.get("outcome").cloned().unwrap_or_default();
-                let good = outcome.get("status").and_then(Value::as_str) == Some("success");
+            EventKind::TaskProcessed { outcome, .. } if is_task => {
+                let good = outcome.status == TaskStatus::Success;
                 facts.ended(event.at, if good { Status::Succeeded } else { Status::Failed });
-                facts.failed_with(error_code(&outcome));
+                facts.failed_with(outcome.error.as_ref().map(|error| error.code.clone()));
             }
-            "retrying" => facts.tried_again(event.at, attempt, is_task),
-            "waiting" => facts.goes_on(State::Waiting),
+            EventKind::TaskRetrying { attempt, .. } => facts.tried_again(event.at, *attempt, is_task),
+            EventKind::TaskWaiting { .. } => facts.goes_on(State::Waiting),
             _ => {}
         }
     }
 
-    fn turns(&mut self, event: &Event, what: &str) {
-        let data = &event.data;
+    fn turns(&mut self, event: &Event) {
         let Some(key) = self.key(event) else { return };
         let facts = self.told(&key, event);
-        match what {
-            "started" => {
-                let limits = data.get("limits").cloned().unwrap_or_default();
-                facts.loop_begun(number_of(&limits, "items").or_else(|| number_of(&limits, "count")));
+        match &event.kind {
+            EventKind::LoopStarted { limits, .. } => facts.loop_begun(limits.items.or(limits.count)),
+            EventKind::IterationDone { status, .. } => facts.turns_ended(1, u64::from(status.is_bad())),
+            EventKind::LoopProgress { from, to, failed } => {
+                facts.turns_ended(to.saturating_add(1).saturating_sub(*from), *failed);
             }
-            "iteration.done" => facts.turns_ended(1, u64::from(status_of(data).is_bad())),
-            "progress" => {
-                let (from, to) = (number_of(data, "from").unwrap_or(0), number_of(data, "to").unwrap_or(0));
-                facts.turns_ended((to + 1).saturating_sub(from), number_of(data, "failed").unwrap_or(0));
-            }
-            "done" => {
-                let failed = data.get("stats").and_then(|stats| number_of(stats, "failed"));
-                facts.loop_ended(number_of(data, "turns").unwrap_or(0), failed.unwrap_or(0), text_of(data, "reason"));
+            EventKind::LoopDone { iterations, reason, stats, .. } => {
+                facts.loop_ended(*iterations, stats.failed, Some(reason.as_str().into()));
             }
             _ => {}
         }
@@ -503,19 +505,11 @@ fn given(output: Option<&Value>) -> Vec<Arc<str>> {
     }
 }
 
-fn status_of(data: &Value) -> Status {
-    let word = data.get("status").and_then(Value::as_str);
-    Status::ALL.into_iter().find(|status| Some(status.as_str()) == word).unwrap_or(Status::Failed)
-}
-
-fn number_of(data: &Value, key: &str) -> Option<u64> {
-    data.get(key).and_then(Value::as_int).and_then(|number| u64::try_from(number).ok())
-}
-
 fn text_of(data: &Value, key: &str) -> Option<Arc<str>> {
     data.get(key).and_then(Value::as_str).map(Into::into)
 }
 
-fn error_code(data: &Value) -> Option<Arc<str>> {
-    data.get("error").and_then(|error| text_of(error, "code"))
+/// A step that never ran is reported with the reason.
+fn did_not_run(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::StepFailed { reason: Some(_), .. } | EventKind::StepSkipped { reason: Some(_), .. })
 }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value as Json;
-use windlass_core::Event;
 use windlass_core::plan::{
     Action, Amount, Backoff, Effect, ExpressionSource, Growth, Handler, Jitter, Join, Net, NetEnd, Node, NodeId,
     NodeKind, Pipeline, Place, Plan, Retry, Surplus, Task,
 };
+use windlass_core::{Event, EventKind};
 use windlass_syntax::Source;
 use windlass_value::{Duration, Mode, Timestamp, Value, parse_json};
 
@@ -124,9 +124,11 @@ pub fn event_of(line: &str) -> Event {
     fields.remove("workflowId");
     let seq = fields.remove("seq").unwrap().as_u64().unwrap();
     let at = Timestamp::parse_rfc3339(fields.remove("at").unwrap().as_str().unwrap()).unwrap();
-    let kind = fields.remove("type").unwrap().as_str().unwrap().into();
+    let kind = fields.remove("type").unwrap();
     let path = fields.remove("path").unwrap().as_str().unwrap().into();
-    Event { seq, at, kind, path, data: value_of(&json) }
+    // Cases leave out what is not drawn.
+    let kind = EventKind::with_defaults(kind.as_str().unwrap(), value_of(&json).as_map().unwrap().clone());
+    Event { seq, at, path, kind }
 }
 
 /// Compares with the file beside the case, or writes it.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder};
+use windlass_value::nearest;
 
 use super::lexer::is_word;
 use super::node::{Bound, Fold, Function, How, Node, Operator, Part, Pattern};
@@ -12,7 +13,6 @@ use super::source::Place;
 use super::syntax::{Kind as Form, Literal, Problem, Syntax};
 use super::tables::{GLOBALS, MACROS, METHODS, TYPES, instead_of};
 use super::value::{Kind, Val};
-use crate::wdl::functions::nearest;
 
 /// How large a pattern may become, in bytes.
 const PATTERN_MAX: usize = 512 * 1024;

@@ -3,13 +3,12 @@
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-use windlass_value::{EvalError, Level, Map, Mode, NodeView, Value, known};
+use windlass_value::{EvalError, Level, Map, Mode, NodeView, Value, known, nearest};
 
 use super::eval::Eval;
 use super::lower::listed;
 use super::node::{Bound, Node, Part};
 use super::value::{Number, Outcome, Val, missing, tell, type_error};
-use crate::wdl::functions::nearest;
 use crate::wdl::values::{Context, is_stored_list};
 
 static NOTHING: LazyLock<Arc<Map>> = LazyLock::new(|| Arc::new(Map::new()));

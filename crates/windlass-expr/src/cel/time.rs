@@ -5,10 +5,10 @@ use std::fmt;
 
 use jiff::SignedDuration;
 use jiff::civil::{Date, DateTime};
-use windlass_value::EvalError;
+use windlass_value::{EvalError, nearest};
 
 use super::value::{Kind, Val, short, tell, type_error};
-use crate::wdl::{functions::nearest, zones};
+use crate::wdl::zones;
 
 const SECOND: i128 = 1_000_000_000;
 /// 0001-01-01T00:00:00Z and 9999-12-31T23:59:59.999999999Z.

@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use windlass_value::{EvalError, EvalErrorKind, Meter, Scope, Value};
+use windlass_value::{EvalError, EvalErrorKind, Meter, Scope, Value, nearest};
 
 use super::names::{Found, Root, known, root_value};
 use super::outcome::promised;
-use crate::wdl::nearest;
 use crate::wdl::values::{Context, is_stored_list};
 
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! The names that a template may use. What is not here is refused when the template is compiled.
 
-use crate::wdl::nearest;
+use windlass_value::nearest;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Kind {

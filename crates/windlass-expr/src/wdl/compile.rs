@@ -6,10 +6,10 @@ use std::sync::{Arc, LazyLock};
 
 use windlass_value::{
     CompileError, EvalError, EvalErrorKind, Level, Meter, NodeView, PathPart, RunView, Scope, Stored, Timestamp,
-    TurnView, Value,
+    TurnView, Value, nearest,
 };
 
-use super::functions::{self, ANY, Function, Run, is_node_result, nearest};
+use super::functions::{self, ANY, Function, Run, is_node_result};
 use super::node::{Call, CallRun, Node, ObjectKey, eval};
 use super::path::{Key, Path, Step};
 use super::source::{Ref, TREE_DEPTH_MAX};

@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::functions::nearest;
+use windlass_value::nearest;
+
 use super::values::short;
 
 #[derive(Clone, Debug)]

@@ -31,7 +31,6 @@ pub(crate) mod zones;
 use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
 
 pub use data::languages;
-pub use functions::nearest;
 pub use settings::{setting_key, with_settings};
 pub use source::{Ref, References, references, warnings};
 

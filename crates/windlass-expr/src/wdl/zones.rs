@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
+use windlass_value::nearest;
 
 use super::calendar::{Moment, TICKS_PER_SECOND};
-use super::functions::nearest;
 use super::values::short;
 
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Kind, Node, expect_text};
 
 use super::Inputs;

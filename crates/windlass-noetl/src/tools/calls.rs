@@ -1,6 +1,7 @@
 //! `kind: playbook`: a child run.
 
 use windlass_core::plan::ExprId;
+use windlass_dialect::Findings;
 use windlass_syntax::{Kind, Node, Span, expect_text};
 
 use super::Inputs;

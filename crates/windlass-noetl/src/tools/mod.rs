@@ -9,6 +9,7 @@ mod shell;
 mod sql;
 
 use windlass_core::plan::Amount;
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Key, Node, Object, Span, did_you_mean, list_of};
 use windlass_value::Duration;
 

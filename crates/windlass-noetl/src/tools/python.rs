@@ -2,6 +2,7 @@
 
 mod source;
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Key, Kind, Node, Span, expect_text};
 
 use super::Inputs;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::plan::Name;
+use windlass_dialect::Findings;
 use windlass_syntax::{Span, expect_text};
 
 use super::Inputs;

@@ -1,5 +1,6 @@
 //! `kind: shell`. Values reach the text as variables of the environment, never as parts of it.
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Key, Kind, Node, Span};
 
 use super::Inputs;

@@ -1,5 +1,6 @@
 //! `kind: postgres`, `sqlite`, `duckdb`. Every template of a statement becomes a value beside it.
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Key, Kind, Node, Span, expect_text};
 
 use super::http::text;

@@ -132,7 +132,7 @@ pub async fn run_tools(texts: &[&str], input: &str, tools: Tools) -> (Arc<FinalR
     let listening = tokio::spawn(async move {
         let mut events = Vec::new();
         while let Ok(event) = stream.recv().await {
-            let ended = event.kind.starts_with("workflow.") && &*event.kind != "workflow.started";
+            let ended = event.type_name().starts_with("workflow.") && event.type_name() != "workflow.started";
             events.push(event);
             if ended {
                 break;
@@ -162,7 +162,7 @@ impl Ran {
 
     /// Events of one kind, by path.
     pub fn told(&self, kind: &str) -> Vec<&str> {
-        self.events.iter().filter(|event| &*event.kind == kind).map(|event| &*event.path).collect()
+        self.events.iter().filter(|event| event.type_name() == kind).map(|event| &*event.path).collect()
     }
 
     /// What the calls of a tool were given, at one place of their input.

@@ -2,17 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_core::{Command, Output, State, Tick, TurnRecord};
+use windlass_core::{Command, Output, State, Tick, TickKind, TurnRecord};
 use windlass_store::{NewSnapshot, Record, RunBatch, StatusChange};
 use windlass_value::{BlobHash, Value};
 
 use super::post::{Post, PostOptions, resting};
 use super::turns::{TURN_WAITS_MAX, TurnBuffer};
 use crate::RuntimeError;
-use crate::adapter::{Adapter, Next, Waiting};
+use crate::adapter::{Adapter, Journal, Next, TickSource, Waiting};
 use crate::blobs::BlobCache;
 use crate::codec::{self, TickEntry};
-use crate::forward;
+use crate::concerns;
 
 /// An event is shown, and so durable, at most this long after its tick.
 const OVERDUE: Duration = Duration::from_millis(50);
@@ -103,8 +103,15 @@ impl<A: Adapter> Durable<A> {
 }
 
 impl<A: Adapter> Adapter for Durable<A> {
-    forward!(inner: run_worker, get_now, entropy, wait_receive, more_comes, cancel_worker, end_lease, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, settled, replied, ended);
+    concerns!(own: ticks, journal; inner: time, workers, children, outward);
 
+    async fn close(&mut self) {
+        self.post.give_back();
+        self.inner.close().await;
+    }
+}
+
+impl<A: Adapter> Journal for Durable<A> {
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
         self.post.note(tick, output);
         let events = output
@@ -115,7 +122,7 @@ impl<A: Adapter> Adapter for Durable<A> {
         self.pending.push(TickEntry { tick: tick.clone(), digest: codec::digest(&output.commands), events });
         self.turns.extend(&output.turns);
         self.pending_since.get_or_insert_with(Instant::now);
-        self.inner.on_tick(tick, output, state);
+        self.inner.journal().on_tick(tick, output, state);
     }
 
     async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
@@ -129,37 +136,6 @@ impl<A: Adapter> Adapter for Durable<A> {
     fn wants_flush(&mut self) -> bool {
         // Whoever has started or resumed the run waits for its first commit.
         !self.post.begun || self.pending_since.is_some_and(|since| since.elapsed() >= OVERDUE)
-    }
-
-    async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
-        if self.post.options.virtual_time
-            && waiting.until.is_some()
-            && let Next::Ticks(ticks) = self.post.read_inbox()
-        {
-            return Next::Ticks(ticks);
-        }
-        loop {
-            let next = match self.turns.is_empty() || waiting.poll {
-                true => self.inner.wait_for_next_task(waiting).await,
-                false => {
-                    let next = tokio::time::timeout(TURN_WAITS_MAX, self.inner.wait_for_next_task(waiting)).await;
-                    match next {
-                        Ok(next) => next,
-                        Err(_) => match self.write_turns().await {
-                            Ok(()) => continue,
-                            Err(error) => return Next::Failed(error),
-                        },
-                    }
-                }
-            };
-            match next {
-                Next::Inbox => match self.post.read_inbox() {
-                    Next::Nothing if !waiting.poll => {}
-                    next => return next,
-                },
-                next => return next,
-            }
-        }
     }
 
     async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
@@ -179,9 +155,50 @@ impl<A: Adapter> Adapter for Durable<A> {
         batch.release = true;
         self.post.commit(batch).await
     }
+}
 
-    async fn close(&mut self) {
-        self.post.give_back();
-        self.inner.close().await;
+impl<A: Adapter> TickSource for Durable<A> {
+    async fn wait_receive(&mut self) -> Next {
+        self.inner.ticks().wait_receive().await
+    }
+
+    async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
+        if self.post.options.virtual_time
+            && waiting.until.is_some()
+            && let Next::Ticks(ticks) = self.post.read_inbox()
+        {
+            return Next::Ticks(ticks);
+        }
+        loop {
+            let next = match self.turns.is_empty() || waiting.poll {
+                true => self.inner.ticks().wait_for_next_task(waiting).await,
+                false => {
+                    let next =
+                        tokio::time::timeout(TURN_WAITS_MAX, self.inner.ticks().wait_for_next_task(waiting)).await;
+                    match next {
+                        Ok(next) => next,
+                        Err(_) => match self.write_turns().await {
+                            Ok(()) => continue,
+                            Err(error) => return Next::Failed(error),
+                        },
+                    }
+                }
+            };
+            match next {
+                Next::Inbox => match self.post.read_inbox() {
+                    Next::Nothing if !waiting.poll => {}
+                    next => return next,
+                },
+                next => return next,
+            }
+        }
+    }
+
+    fn more_comes(&mut self, buffered: bool) -> bool {
+        self.inner.ticks().more_comes(buffered)
+    }
+
+    fn send_event(&mut self, tick: TickKind) {
+        self.inner.ticks().send_event(tick);
     }
 }

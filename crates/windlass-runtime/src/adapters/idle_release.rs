@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::adapter::{Adapter, Next, Waiting};
-use crate::forward;
+use crate::adapter::{Adapter, Next, TickKind, TickSource, TimeSource, Waiting};
+use crate::concerns;
 
 /// A run that has only waited for this long is released; it comes back on a timer, a signal or a start of the process.
 pub struct IdleRelease<A> {
@@ -18,15 +18,33 @@ impl<A: Adapter> IdleRelease<A> {
 }
 
 impl<A: Adapter> Adapter for IdleRelease<A> {
-    forward!(inner: get_now, entropy, wait_receive, more_comes, on_tick, flush, wants_flush, load_blob, run_worker, cancel_worker, end_lease, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, settled, release, replied, ended, close);
+    concerns!(own: ticks; inner: time, journal, workers, children, outward);
+
+    async fn close(&mut self) {
+        self.inner.close().await;
+    }
+}
+
+impl<A: Adapter> TickSource for IdleRelease<A> {
+    async fn wait_receive(&mut self) -> Next {
+        self.inner.ticks().wait_receive().await
+    }
 
     async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
-        let soon = self.inner.get_now() + windlass_value::Duration(self.after.as_micros() as u64);
+        let soon = self.inner.time().get_now() + windlass_value::Duration(self.after.as_micros() as u64);
         let due_soon = waiting.until.is_some_and(|at| at <= soon);
         if waiting.poll || !waiting.quiet || due_soon {
-            return self.inner.wait_for_next_task(waiting).await;
+            return self.inner.ticks().wait_for_next_task(waiting).await;
         }
-        let next = tokio::time::timeout(self.after, self.inner.wait_for_next_task(waiting)).await;
+        let next = tokio::time::timeout(self.after, self.inner.ticks().wait_for_next_task(waiting)).await;
         next.unwrap_or(Next::Release)
+    }
+
+    fn more_comes(&mut self, buffered: bool) -> bool {
+        self.inner.ticks().more_comes(buffered)
+    }
+
+    fn send_event(&mut self, tick: TickKind) {
+        self.inner.ticks().send_event(tick);
     }
 }

@@ -5,15 +5,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::{broadcast, mpsc, oneshot};
-use windlass_core::{Event, Job, Output, RunResult, State, Tick, TickKind};
+use tokio::sync::{mpsc, oneshot};
+use windlass_core::{Event, Job, Output, State, Tick, TickKind};
 use windlass_value::{BlobHash, Duration, Timestamp, Value};
 
 use crate::RuntimeError;
-use crate::adapter::{Adapter, ChildStart, Finalized, Next, Waiting};
+use crate::adapter::{
+    Adapter, ChildStart, Children, Finalized, Journal, Next, Outward, TickSource, TimeSource, Waiting, Workers,
+};
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
 use crate::codec;
+use crate::concerns;
 use crate::engine::Feed;
 use crate::workers::RunWorkers;
 
@@ -44,7 +47,6 @@ pub struct Local {
     mailbox: Mailbox,
     reports: mpsc::UnboundedReceiver<TickKind>,
     workers: RunWorkers,
-    events: Option<broadcast::Sender<Event>>,
     feed: Option<Arc<Feed>>,
     /// The store is to be looked into, whether or not somebody says so.
     looks: bool,
@@ -64,12 +66,11 @@ impl Local {
         mail: (Mailbox, mpsc::UnboundedReceiver<Mail>),
         reports: mpsc::UnboundedReceiver<TickKind>,
         workers: RunWorkers,
-        events: Option<broadcast::Sender<Event>>,
     ) -> Local {
         let (mailbox, mail) = mail;
         let kept = BTreeMap::new();
         let (feed, looks, postponed, draining) = (None, false, None, Arc::default());
-        Local { clock, entropy: seed, mail, mailbox, reports, workers, events, feed, looks, postponed, draining, kept }
+        Local { clock, entropy: seed, mail, mailbox, reports, workers, feed, looks, postponed, draining, kept }
     }
 
     /// Messages may have come while nobody was looking.
@@ -172,6 +173,14 @@ impl Local {
 }
 
 impl Adapter for Local {
+    concerns!(own: time, ticks, journal, workers, children, outward);
+
+    async fn close(&mut self) {
+        self.mail.close();
+    }
+}
+
+impl TimeSource for Local {
     fn get_now(&mut self) -> Timestamp {
         self.clock.now()
     }
@@ -181,7 +190,9 @@ impl Adapter for Local {
         self.entropy = self.entropy.wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.entropy
     }
+}
 
+impl TickSource for Local {
     async fn wait_receive(&mut self) -> Next {
         self.mail.recv().await.map_or(Next::Closed, |mail| self.opened(mail))
     }
@@ -218,6 +229,13 @@ impl Adapter for Local {
         buffered || self.postponed.is_some() || !self.mail.is_empty()
     }
 
+    fn send_event(&mut self, tick: TickKind) {
+        // The receiver is ours: it cannot be gone.
+        let _ = self.mailbox.send(Mail::Tick(Box::new(tick)));
+    }
+}
+
+impl Journal for Local {
     fn on_tick(&mut self, _tick: &Tick, _output: &Output, _state: &State) {}
 
     async fn flush(&mut self, _state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
@@ -230,6 +248,12 @@ impl Adapter for Local {
         codec::blob_value(hash, bytes).map(Some)
     }
 
+    async fn release(&mut self, _state: &State, _blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+}
+
+impl Workers for Local {
     fn run_worker(&mut self, job: Job, input: Value) {
         // What is not begun any more is begun, under the same key, by whoever goes on with the run.
         if !self.is_draining() {
@@ -248,7 +272,9 @@ impl Adapter for Local {
     fn settled(&mut self) {
         self.workers.settled();
     }
+}
 
+impl Children for Local {
     fn start_child(&mut self, child: ChildStart) {
         let error =
             windlass_core::ErrorInfo::new("NoChildren", "tool", "a run in memory alone cannot start child runs");
@@ -257,29 +283,12 @@ impl Adapter for Local {
     }
 
     fn cancel_child(&mut self, _child: &str) {}
+}
 
+impl Outward for Local {
     fn write_to_event_stream(&mut self, event: Event) {
-        if let Some(events) = self.events.as_ref().filter(|events| events.receiver_count() > 0) {
-            // Whoever has just gone need not hear it.
-            let _ = events.send(event.clone());
-        }
         if let Some(feed) = &self.feed {
             feed.show(event);
         }
-    }
-
-    fn send_event(&mut self, tick: TickKind) {
-        // The receiver is ours: it cannot be gone.
-        let _ = self.mailbox.send(Mail::Tick(Box::new(tick)));
-    }
-
-    async fn release(&mut self, _state: &State, _blobs: &mut BlobCache) -> Result<(), RuntimeError> {
-        Ok(())
-    }
-
-    fn ended(&mut self, _result: &RunResult) {}
-
-    async fn close(&mut self) {
-        self.mail.close();
     }
 }

@@ -1,6 +1,7 @@
 //! The adapters: a local one that knows workers and time, one that replays a journal, and decorators that make a run
-//! durable or let it sleep.
+//! durable, let it sleep, or let an embedder look on. `adapter` says how they fit together.
 
+mod decorated;
 mod durable;
 mod idle_release;
 mod local;
@@ -9,6 +10,7 @@ mod replay;
 mod turns;
 mod unkept;
 
+pub use decorated::{Decorated, DecoratorFactory, RunDecorator};
 pub use durable::Durable;
 pub use idle_release::IdleRelease;
 pub use local::{Local, Mail, Mailbox};

@@ -9,9 +9,10 @@ use windlass_store::StoreRead;
 use windlass_value::{BlobHash, Timestamp, Value};
 
 use crate::RuntimeError;
-use crate::adapter::{Adapter, ChildStart, Next, Waiting};
+use crate::adapter::{Adapter, ChildStart, Children, Journal, Next, Outward, TickSource, TimeSource, Waiting, Workers};
 use crate::blobs::BlobCache;
 use crate::codec::{self, TickEntry};
+use crate::concerns;
 
 /// Called after each tick with the state it led to.
 pub type Seen = Box<dyn FnMut(&State, &TickEntry) + Send>;
@@ -66,6 +67,12 @@ impl Replay {
 }
 
 impl Adapter for Replay {
+    concerns!(own: time, ticks, journal, workers, children, outward);
+
+    async fn close(&mut self) {}
+}
+
+impl TimeSource for Replay {
     fn get_now(&mut self) -> Timestamp {
         self.current().map_or(Timestamp(i64::MIN), |tick| tick.at)
     }
@@ -73,7 +80,9 @@ impl Adapter for Replay {
     fn entropy(&mut self) -> u64 {
         self.current().map_or(0, |tick| tick.seed)
     }
+}
 
+impl TickSource for Replay {
     async fn wait_receive(&mut self) -> Next {
         self.next(false)
     }
@@ -86,6 +95,11 @@ impl Adapter for Replay {
         self.current().is_some_and(|tick| tick.more)
     }
 
+    /// Whatever a step sent then is in the journal.
+    fn send_event(&mut self, _tick: TickKind) {}
+}
+
+impl Journal for Replay {
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
         let at = self.reduced;
         self.reduced += 1;
@@ -137,22 +151,23 @@ impl Adapter for Replay {
         codec::blob_value(hash, &bytes).map(Some)
     }
 
-    fn run_worker(&mut self, _job: Job, _input: Value) {}
-
-    fn cancel_worker(&mut self, _job: u64) {}
-
-    fn start_child(&mut self, _child: ChildStart) {}
-
-    fn cancel_child(&mut self, _child: &str) {}
-
-    fn write_to_event_stream(&mut self, _event: Event) {}
-
-    /// Whatever a step sent then is in the journal.
-    fn send_event(&mut self, _tick: TickKind) {}
-
     async fn release(&mut self, _state: &State, _blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         Ok(())
     }
+}
 
-    async fn close(&mut self) {}
+impl Workers for Replay {
+    fn run_worker(&mut self, _job: Job, _input: Value) {}
+
+    fn cancel_worker(&mut self, _job: u64) {}
+}
+
+impl Children for Replay {
+    fn start_child(&mut self, _child: ChildStart) {}
+
+    fn cancel_child(&mut self, _child: &str) {}
+}
+
+impl Outward for Replay {
+    fn write_to_event_stream(&mut self, _event: Event) {}
 }

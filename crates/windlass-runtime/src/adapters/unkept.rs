@@ -1,14 +1,14 @@
 //! A decorator for runs that live in memory alone: of their ticks, events and states nothing is written, so a step costs no
 //! more than its reduction. The store hears what others must know, and only then.
 
-use windlass_core::{Output, State, Tick};
+use windlass_core::{Output, State, Tick, TickKind};
 use windlass_value::{BlobHash, Value};
 
 use super::post::{Post, PostOptions};
 use crate::RuntimeError;
-use crate::adapter::{Adapter, Next, Waiting};
+use crate::adapter::{Adapter, Journal, Next, TickSource, Waiting};
 use crate::blobs::BlobCache;
-use crate::forward;
+use crate::concerns;
 
 pub struct Unkept<A> {
     inner: A,
@@ -22,11 +22,18 @@ impl<A: Adapter> Unkept<A> {
 }
 
 impl<A: Adapter> Adapter for Unkept<A> {
-    forward!(inner: run_worker, get_now, entropy, wait_receive, more_comes, cancel_worker, end_lease, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, settled, release, replied, ended);
+    concerns!(own: ticks, journal; inner: time, workers, children, outward);
 
+    async fn close(&mut self) {
+        self.post.give_back();
+        self.inner.close().await;
+    }
+}
+
+impl<A: Adapter> Journal for Unkept<A> {
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
         self.post.note(tick, output);
-        self.inner.on_tick(tick, output, state);
+        self.inner.journal().on_tick(tick, output, state);
     }
 
     async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
@@ -43,6 +50,20 @@ impl<A: Adapter> Adapter for Unkept<A> {
         true
     }
 
+    async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
+        self.post.load(hash)
+    }
+
+    async fn release(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+        self.inner.journal().release(state, blobs).await
+    }
+}
+
+impl<A: Adapter> TickSource for Unkept<A> {
+    async fn wait_receive(&mut self) -> Next {
+        self.inner.ticks().wait_receive().await
+    }
+
     async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
         if self.post.options.virtual_time
             && waiting.until.is_some()
@@ -51,7 +72,7 @@ impl<A: Adapter> Adapter for Unkept<A> {
             return Next::Ticks(ticks);
         }
         loop {
-            match self.inner.wait_for_next_task(waiting).await {
+            match self.inner.ticks().wait_for_next_task(waiting).await {
                 Next::Inbox => match self.post.read_inbox() {
                     Next::Nothing if !waiting.poll => {}
                     next => return next,
@@ -61,12 +82,11 @@ impl<A: Adapter> Adapter for Unkept<A> {
         }
     }
 
-    async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
-        self.post.load(hash)
+    fn more_comes(&mut self, buffered: bool) -> bool {
+        self.inner.ticks().more_comes(buffered)
     }
 
-    async fn close(&mut self) {
-        self.post.give_back();
-        self.inner.close().await;
+    fn send_event(&mut self, tick: TickKind) {
+        self.inner.ticks().send_event(tick);
     }
 }

@@ -8,11 +8,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use tracing::{error, warn};
 use windlass_core::{ErrorInfo, Status};
 use windlass_store::{RunBatch, RunRow, RunStatus, StatusChange, StoreErrorKind, Verdict};
 use windlass_value::Value;
 
-use super::{Inner, Notice};
+use super::Inner;
 use crate::clock::real_now;
 use crate::report::FinalReport;
 use crate::{RuntimeError, codec};
@@ -46,6 +47,11 @@ impl RuntimeError {
             RuntimeError::Store(error) => error.kind == StoreErrorKind::Damaged,
             _ => false,
         }
+    }
+
+    /// A newer program has written it: it is left alone, and nothing is wrong with it.
+    pub fn needs_newer(&self) -> bool {
+        matches!(self, RuntimeError::Store(error) if error.kind == StoreErrorKind::NeedsNewer)
     }
 
     /// The store could not do it now, and nothing is wrong with it.
@@ -86,7 +92,7 @@ impl Inner {
         if poisoned && verdicts.first() == Some(&Verdict::Committed) {
             self.recovery().set_aside += 1;
             self.tell_change(&row.run, RunStatus::Quarantined);
-            self.notice(&Notice::SetAside { run: row.run.clone(), why });
+            error!(run = &*row.run, why, "quarantined");
         }
         Ok(())
     }
@@ -102,7 +108,7 @@ impl Inner {
             return;
         }
         if let Err(trouble) = self.give_up(&row, epoch, error) {
-            self.notice(&Notice::Trouble { why: trouble.to_string() });
+            warn!(why = %trouble, "trouble");
         }
     }
 }

@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use serde::Deserialize;
-use tokio::sync::Notify;
-use windlass_core::Event;
+use tokio::sync::{Notify, broadcast};
+use windlass_core::{Event, EventKind};
 use windlass_store::{JournalRow, RunRow, RunStatus};
-use windlass_value::{Timestamp, Value};
+use windlass_value::Timestamp;
 
 use super::{Engine, Inner, RunOptions};
 use crate::report::FinalReport;
@@ -33,13 +33,15 @@ const LOOK_AT_UNKNOWN: Duration = Duration::from_millis(250);
 /// How many feeds may be forgotten before they are looked for.
 const FORGOTTEN_MAX: usize = 256;
 
-/// Told in place of events that are no longer there.
-const TRIMMED: &str = "events.trimmed";
+/// Events that a live subscriber may be behind.
+const EVENTS_BEHIND_MAX: usize = 4_096;
 
 /// One run's way to its readers.
 pub(crate) struct Feed {
     /// None: the store has them.
     kept: Option<Mutex<Kept>>,
+    /// Made when a handle wants events live.
+    live: OnceLock<broadcast::Sender<Event>>,
     moved: Notify,
 }
 
@@ -53,21 +55,30 @@ struct Kept {
 impl Feed {
     /// For a run whose events are in the store.
     pub fn stored() -> Feed {
-        Feed { kept: None, moved: Notify::new() }
+        Feed { kept: None, live: OnceLock::new(), moved: Notify::new() }
     }
 
     /// For a run of which so many events are kept in memory.
     pub fn in_memory(most: usize) -> Feed {
         let kept = Kept { events: VecDeque::new(), most: most.max(1), ended: false };
-        Feed { kept: Some(Mutex::new(kept)), moved: Notify::new() }
+        Feed { kept: Some(Mutex::new(kept)), live: OnceLock::new(), moved: Notify::new() }
     }
 
     fn kept(&self) -> Option<MutexGuard<'_, Kept>> {
         self.kept.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// An event that is durable, as far as the run's events ever are.
+    /// Events from now on, for a reader that may miss some when it is slow.
+    pub fn subscribe(&self) -> broadcast::Receiver<Event> {
+        self.live.get_or_init(|| broadcast::channel(EVENTS_BEHIND_MAX).0).subscribe()
+    }
+
+    /// The one way by which an event leaves a run. It is durable, as far as the run's events ever are.
     pub fn show(&self, event: Event) {
+        if let Some(live) = self.live.get().filter(|live| live.receiver_count() > 0) {
+            // A subscriber that has just gone misses nothing.
+            let _ = live.send(event.clone());
+        }
         if let Some(mut kept) = self.kept() {
             if kept.events.len() >= kept.most {
                 kept.events.pop_front();
@@ -126,7 +137,7 @@ impl Shelf {
     }
 }
 
-/// Gives a run's events in order, none twice. What is no longer there is told of by one event `events.trimmed {from, to}`.
+/// Gives a run's events in order, none twice. What is no longer there is told of by one [`EventKind::EventsTrimmed`].
 pub struct EventReader {
     inner: Arc<Inner>,
     run: Arc<str>,
@@ -145,7 +156,7 @@ impl Engine {
     /// The events of a run after a number, 0 for all of them; also of one that has ended or that another process runs.
     pub fn events(&self, run: &str, after: u64) -> Result<EventReader, RuntimeError> {
         let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
-        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let how = RunOptions::of(&row)?;
         let feed = if how.unkept { self.inner.feed(run) } else { None };
         Ok(EventReader {
             inner: self.inner.clone(),
@@ -217,8 +228,8 @@ impl EventReader {
         if let Some(kept) = feed.kept() {
             let first = kept.events.front().map_or(self.after.saturating_add(1), |first| first.seq);
             self.tell_gap(first, kept.events.front().map(|event| event.at));
-            // They are numbered without a gap.
-            let skip = usize::try_from(self.after.saturating_add(1).saturating_sub(first)).unwrap_or(usize::MAX);
+            // Their numbers rise; a decorator may have left some out.
+            let skip = kept.events.partition_point(|event| event.seq <= self.after);
             self.read.extend(kept.events.iter().skip(skip).take(EVENTS_AT_ONCE).cloned());
             self.done = kept.ended && self.read.is_empty();
             if self.done || !self.read.is_empty() {
@@ -231,9 +242,8 @@ impl EventReader {
     /// The run's events were in memory, and no longer are.
     fn forgotten(&mut self) -> Result<(), RuntimeError> {
         self.done = true;
-        let row = self.inner.store.run(&self.run)?;
-        let Some(result) = row.and_then(|row| row.result) else { return Ok(()) };
-        let report: FinalReport = codec::decode(&result, "the run's result")?;
+        let Some(row) = self.inner.store.run(&self.run)? else { return Ok(()) };
+        let Some(report) = FinalReport::kept_in(&row)? else { return Ok(()) };
         self.tell_gap(report.events + 1, None);
         Ok(())
     }
@@ -300,9 +310,8 @@ impl EventReader {
             return;
         }
         let to = next - 1;
-        let data = Value::object([("from", Value::from(from)), ("to", Value::from(to))]);
         let at = at.unwrap_or_else(crate::clock::real_now);
-        self.read.push_back(Event { seq: to, at, kind: TRIMMED.into(), path: "".into(), data });
+        self.read.push_back(Event { seq: to, at, path: "".into(), kind: EventKind::EventsTrimmed { from, to } });
     }
 }
 

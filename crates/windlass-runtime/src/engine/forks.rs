@@ -49,7 +49,6 @@ pub struct Restarted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<BlobHash>,
     /// Where that is in the old run's journal.
-    #[serde(default)]
     pub at: Moment,
 }
 
@@ -157,7 +156,7 @@ impl Engine {
     /// The run of this id, if it is the one that is asked for.
     async fn made_before(&self, id: Option<&str>, from: &Restarted) -> Result<Option<RunHandle>, RuntimeError> {
         let Some(row) = id.map(|id| self.inner.store.run(id)).transpose()?.flatten() else { return Ok(None) };
-        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let how = RunOptions::of(&row)?;
         match how.from.is_some_and(|before| before.is_as(from)) {
             true => self.attach_family(&row.run, false, true).await.map(Some),
             false => Err(RuntimeError::RunExists(row.run.to_string())),
@@ -194,7 +193,7 @@ impl Engine {
 impl Inner {
     fn kept_run(&self, run: &str) -> Result<Old, RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
-        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let how = RunOptions::of(&row)?;
         if how.unkept {
             return Err(RuntimeError::NotKept(run.to_owned()));
         }
@@ -244,7 +243,7 @@ impl Old {
             trace: None,
             unkept: engine.inner.keep == Keep::Nothing,
             from: None,
-            family: Some(self.how.family(&self.row.run)),
+            family: self.how.family.clone(),
         }
     }
 
@@ -265,14 +264,14 @@ impl Old {
     fn oldest(&self) -> Result<RunImage, RuntimeError> {
         let first = self.store.journal(&self.row.run, 0, 1)?.first().map_or(0, |row| row.first_tick);
         let snapshot = self.store.oldest_snapshot(&self.row.run)?.filter(|snapshot| snapshot.tick == 0 || first > 0);
-        let state = snapshot.map(|snapshot| recovery::decode_state(&snapshot.body)).transpose()?;
+        let state = snapshot.map(|snapshot| recovery::decode_state_of(&self.program, &snapshot.body)).transpose()?;
         Ok(RunImage::new(state.unwrap_or_else(|| self.new_state())))
     }
 
     /// The run when so many ticks had been reduced.
     fn image_at(&self, tick: u64) -> Result<RunImage, RuntimeError> {
         let snapshot = self.store.snapshot(&self.row.run, Some(tick))?;
-        let state = snapshot.map(|snapshot| recovery::decode_state(&snapshot.body)).transpose()?;
+        let state = snapshot.map(|snapshot| recovery::decode_state_of(&self.program, &snapshot.body)).transpose()?;
         let mut image = RunImage::new(state.unwrap_or_else(|| self.new_state()));
         self.replay(&mut image, tick, None, &mut |_| {})?;
         Ok(image)

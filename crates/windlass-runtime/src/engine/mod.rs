@@ -6,7 +6,6 @@ mod family;
 mod figures;
 mod forks;
 mod ids;
-mod notice;
 mod recover;
 mod requests;
 mod residents;
@@ -36,7 +35,6 @@ pub use figures::{EngineFigures, RunCounts};
 pub use forks::{Restart, Restarted};
 pub(crate) use ids::entropy;
 pub use ids::{is_run_id, new_run_id};
-pub use notice::{Notice, NoticeHook};
 pub use recover::Recovery;
 pub use requests::{Answer, Request, request};
 use returns::ReturnTurn;
@@ -44,12 +42,13 @@ pub(crate) use starts::Origin;
 pub use starts::input_hash;
 pub use triggers::{TriggerOptions, Triggered};
 
+use crate::RuntimeError;
+use crate::adapters::{DecoratorFactory, Mailbox};
 use crate::codec;
-use crate::outside::{Gate, outside};
+use crate::outside::{Gate, outside, secure_inputs};
 use crate::report::FinalReport;
 use crate::tool::Tools;
 use crate::workers::WorkerPool;
-use crate::{RuntimeError, adapters::Mailbox};
 
 /// What of a run is kept while it goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,8 +84,8 @@ pub struct EngineOptions {
     pub gate: Option<Arc<dyn Gate>>,
     /// Of a run that keeps nothing: how many of its newest events readers can have.
     pub events_kept: usize,
-    /// Hears what people who look after the engine want to know.
-    pub notices: Option<NoticeHook>,
+    /// Makes the decorator of a run, when the run comes into memory.
+    pub decorators: Option<DecoratorFactory>,
 }
 
 impl Default for EngineOptions {
@@ -105,7 +104,7 @@ impl Default for EngineOptions {
             keep: Keep::default(),
             gate: None,
             events_kept: 2_000,
-            notices: None,
+            decorators: None,
         }
     }
 }
@@ -152,7 +151,7 @@ pub(crate) struct Inner {
     draining: Arc<AtomicBool>,
     /// That it closes: all runs that were there have been told.
     told: watch::Sender<bool>,
-    notices: Option<NoticeHook>,
+    decorators: Option<DecoratorFactory>,
     recovery: Mutex<Recovery>,
     pub counts: figures::Counts,
 }
@@ -166,7 +165,6 @@ pub(crate) struct Tracked {
     /// Another process had it when it was looked at last: the store says when it has ended, or is free.
     pub elsewhere: bool,
     pub end: watch::Sender<RunEnd>,
-    pub events: Option<broadcast::Sender<Event>>,
     /// Where its readers have its events from.
     pub feed: Arc<Feed>,
 }
@@ -221,13 +219,10 @@ pub struct RunOptions {
     pub input: BlobHash,
     pub parent: Option<(Arc<str>, u64)>,
     /// How many runs it is inside of, by calls.
-    #[serde(default)]
     pub depth: u64,
     /// The whole input of the delivery that it is a part of.
-    #[serde(default)]
     pub delivery: Option<BlobHash>,
     /// The run that all this began with, if it is another.
-    #[serde(default)]
     pub trace: Option<Arc<str>>,
     /// Nothing is kept of it that somebody could go on with.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -236,8 +231,7 @@ pub struct RunOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Restarted>,
     /// What it shares with the runs that it was made from or called by, and with no other, whatever their ids.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub family: Option<Arc<str>>,
+    pub family: Arc<str>,
 }
 
 pub struct RunHandle {
@@ -304,7 +298,7 @@ impl Engine {
             closing: AtomicBool::new(false),
             draining: Arc::default(),
             told: watch::channel(false).0,
-            notices: options.notices,
+            decorators: options.decorators,
             recovery: Mutex::new(Recovery { going_on: options.adopt, ..Recovery::default() }),
             counts: figures::Counts::default(),
         });
@@ -394,8 +388,10 @@ impl Engine {
         Ok(self.inner.programs().entry(hash).or_insert(program).clone())
     }
 
-    /// Asks something of a run, wherever it is. Durable when this returns.
+    /// Asks something of a run, wherever it is. Durable when this returns. A run whose plan only a newer program can read
+    /// gets nothing.
     pub fn request(&self, run: &str, request_id: &str, request: Request) -> Result<Answer, RuntimeError> {
+        self.inner.refuse_newer_plan(run)?;
         let answer = requests::request(&*self.inner.store, run, request_id, request)?;
         self.inner.nudge_run(run);
         Ok(answer)
@@ -453,7 +449,7 @@ impl Inner {
         input: windlass_value::Value,
     ) -> Result<windlass_value::Value, RuntimeError> {
         match &self.gate {
-            Some(gate) => gate.admit(plan, family, input).map_err(RuntimeError::Input),
+            Some(gate) => gate.admit(&secure_inputs(plan), family, input).map_err(RuntimeError::Input),
             None => Ok(outside(input)),
         }
     }
@@ -483,12 +479,25 @@ impl Inner {
         Ok(Program::load(plan, &languages, self.limits.clone())?)
     }
 
+    /// Fails if the plan of a run was written by a newer program. A run in memory has a plan that was read before; what else
+    /// is wrong with a plan is found when the run is loaded.
+    fn refuse_newer_plan(&self, run: &str) -> Result<(), RuntimeError> {
+        if self.runs().get(run).is_some_and(|tracked| tracked.mailbox.is_some()) {
+            return Ok(());
+        }
+        let Some(row) = self.store.run(run)? else { return Ok(()) };
+        match self.program(&row.plan) {
+            Err(error) if error.needs_newer() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     pub fn program(&self, hash: &BlobHash) -> Result<Arc<Program>, RuntimeError> {
         if let Some(program) = self.programs().get(hash) {
             return Ok(program.clone());
         }
         let row = self.store.plan(hash)?.ok_or_else(|| RuntimeError::MissingBlob(hash.to_string()))?;
-        let plan: Plan = codec::decode(&row.body, "a plan")?;
+        let plan = codec::decode_plan(&row.body)?;
         let program = Arc::new(self.program_of(plan)?);
         self.programs().insert(*hash, program.clone());
         Ok(program)
@@ -501,13 +510,12 @@ impl Inner {
             released: None,
             elsewhere: false,
             end: watch::channel(RunEnd::Open).0,
-            events: None,
             feed: Arc::new(match self.keep {
                 Keep::Journal => Feed::stored(),
                 Keep::Nothing => Feed::in_memory(self.events_kept),
             }),
         });
-        let events = watched.then(|| tracked.events.get_or_insert_with(|| broadcast::channel(4_096).0).subscribe());
+        let events = watched.then(|| tracked.feed.subscribe());
         RunHandle {
             run: run.clone(),
             end: tracked.end.subscribe(),

@@ -11,9 +11,10 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use tracing::{info, warn};
 use windlass_store::{Claim, RecordChange, RunFilter, RunRow, RunStatus};
 
-use super::{Engine, Inner, Notice, RunEnd};
+use super::{Engine, Inner, RunEnd};
 use crate::clock::real_now;
 use crate::{RuntimeError, codec};
 
@@ -107,7 +108,7 @@ pub(super) async fn keep_recovering(engine: Weak<Inner>) {
             Ok(()) => LOOK_EVERY,
             Err(RuntimeError::Closing) => return,
             Err(error) => {
-                inner.notice(&Notice::Trouble { why: error.to_string() });
+                warn!(why = %error, "trouble");
                 (pause * 2).clamp(RETRY_FIRST, LOOK_EVERY)
             }
         };
@@ -136,7 +137,7 @@ impl Inner {
         }
         let before = *self.recovery();
         if !orphans.is_empty() {
-            self.notice(&Notice::Recovering { runs: orphans.len() as u64 });
+            info!(runs = orphans.len(), "recovering");
         }
         for group in orphans.chunks(AT_ONCE) {
             self.recover_group(group).await?;
@@ -148,7 +149,8 @@ impl Inner {
             let (back, aside) = (now.brought_back - before.brought_back, now.set_aside - before.set_aside);
             // Each of them was told of. The rest is somebody else's by now.
             let postponed = now.postponed - before.postponed;
-            self.notice(&Notice::Recovered { runs: back, set_aside: aside, postponed, took: begun.elapsed() });
+            let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            info!(runs = back, set_aside = aside, postponed, took_ms, "recovered");
         }
         if first {
             self.recovery().took = Some(begun.elapsed());
@@ -164,7 +166,7 @@ impl Inner {
         if suspects.is_empty() {
             return Ok(());
         }
-        self.notice(&Notice::Suspects { runs: suspects.len() as u64 });
+        warn!(runs = suspects.len(), "suspects");
         suspects.sort_by_key(|suspect| suspect.strikes.times);
         let mut suspects = suspects.as_slice();
         while let Some(first) = suspects.first() {
@@ -201,6 +203,10 @@ impl Inner {
             let Some(last) = rows.last().map(|row| row.number) else { break };
             before = Some(last);
             for row in rows {
+                if let Err(error) = row.check_format() {
+                    self.leave_to_newer(&row.run, &error.into());
+                    continue;
+                }
                 let owned = match row.owner {
                     None => false,
                     Some(owner) if owner == self.owner.name => !self.is_lost(&row.run)?,
@@ -282,6 +288,10 @@ impl Inner {
 
     /// The process has died each time the run was brought back, and in the end nothing else was.
     fn condemn(&self, run: &Arc<str>, times: u32) -> Result<(), RuntimeError> {
+        let Some(row) = self.store.run(run)? else { return Ok(()) };
+        if self.fits(&row).is_err_and(|error| error.needs_newer()) {
+            return Ok(());
+        }
         let Claim::Owned { epoch } = self.store.claim(run, &self.owner.name)? else { return Ok(()) };
         let Some(row) = self.store.run(run)? else { return Ok(()) };
         let why = format!("the process has died {times} times in a row soon after the run was brought back");
@@ -332,7 +342,7 @@ impl Inner {
             Ok(claims) => claims,
             Err(RuntimeError::Closing) => return 0,
             Err(error) => {
-                self.notice(&Notice::Trouble { why: error.to_string() });
+                warn!(why = %error, "trouble");
                 return 0;
             }
         };
@@ -359,6 +369,7 @@ impl Inner {
     /// Whoever asks has the turn of the run, which is not in memory.
     fn may_return(&self, run: &Arc<str>) -> Result<(), RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
+        row.check_format()?;
         if row.status.is_final() {
             return Ok(());
         }
@@ -408,7 +419,9 @@ impl Inner {
                 // A loop that was there has told of its end, and may have put it off already.
                 let looped = turn.is_none();
                 let is_put_off = looped && self.adopt && error.passes();
-                if error.is_poison() {
+                if error.needs_newer() {
+                    self.leave_to_newer(run, &error);
+                } else if error.is_poison() {
                     // Mail and timers do not wake it: nobody looks at it again for each of them.
                     self.leave_alone(run);
                 } else if !is_put_off && !matches!(error, RuntimeError::Closing) {
@@ -440,6 +453,14 @@ impl Inner {
         }
     }
 
+    /// A newer program has written it. That is reported once; the run stays as it is.
+    fn leave_to_newer(&self, run: &Arc<str>, error: &RuntimeError) {
+        let postponed = Postponed { times: 0, until: Instant::now() + POSTPONED_MOST };
+        if self.postponed().insert(run.clone(), postponed).is_none() {
+            warn!(run = &**run, why = %error, "postponed");
+        }
+    }
+
     /// A person may bring it back at any time; whatever else would is put off, without a word.
     fn leave_alone(&self, run: &Arc<str>) {
         let until = Instant::now() + POSTPONED_MOST;
@@ -453,7 +474,7 @@ impl Inner {
         postponed.insert(run.clone(), Postponed { times: times + 1, until: Instant::now() + wait });
         drop(postponed);
         self.recovery().postponed += 1;
-        self.notice(&Notice::Postponed { run: run.clone(), why: error.to_string() });
+        warn!(run = &**run, why = %error, "postponed");
     }
 
     /// On a thread that may wait for the disk.

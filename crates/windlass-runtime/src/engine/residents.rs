@@ -5,18 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tracing::{Instrument, debug, debug_span};
 use windlass_core::plan::Plan;
-use windlass_core::{ErrorInfo, Output, Program, Reply, RunResult, State, Tick, TickKind};
+use windlass_core::{ErrorInfo, Event, Output, Program, Reply, RunResult, State, Tick, TickKind};
 use windlass_store::{NewRun, RunStatus};
 use windlass_value::{BlobHash, Value};
 
 use super::{Inner, Keep, MailPair, ReturnTurn, RunEnd, RunOptions, entropy};
-use crate::adapter::{Adapter, ChildStart};
-use crate::adapters::{Durable, IdleRelease, Local, Mail, Mailbox, PostOptions, Unkept, resting, standing};
+use crate::adapter::{Adapter, ChildStart, Children, Journal, Outward, TickSource, TimeSource};
+use crate::adapters::{Decorated, Durable, IdleRelease, Local, Mail, Mailbox, PostOptions, Unkept, resting, standing};
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
+use crate::concerns;
 use crate::control_loop::{ControlLoop, Exit};
-use crate::forward;
 use crate::recovery::RunImage;
 use crate::report::FinalReport;
 use crate::taken::Taken;
@@ -34,7 +35,7 @@ pub(crate) struct Launch {
     pub clock: Clock,
     pub parent: Option<(Arc<str>, u64)>,
     /// The first of the runs that it was made from or called by, if it is not the first itself.
-    pub family: Option<Arc<str>>,
+    pub family: Arc<str>,
     /// What another run has done for it already.
     pub taken: Option<Arc<Taken>>,
     /// Nobody else makes it or brings it back before it is durable, whether or not anybody still waits for that.
@@ -65,7 +66,7 @@ impl Inner {
         let Launch { run, program, image, first, epoch, create, clock, parent, family, taken, turn } = launch;
         let (mailbox, mail): MailPair = mpsc::unbounded_channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
-        let (events, feed) = {
+        let feed = {
             let mut runs = self.runs();
             if self.is_closing() {
                 runs.remove(&run);
@@ -73,12 +74,12 @@ impl Inner {
             let tracked = runs.get_mut(&run).ok_or(RuntimeError::Closing)?;
             tracked.mailbox = Some(mailbox.clone());
             tracked.elsewhere = false;
-            (tracked.events.clone(), tracked.feed.clone())
+            tracked.feed.clone()
         };
         let virtual_time = matches!(clock, Clock::Virtual { .. });
         let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in).with(taken.clone()).of_family(family);
         let workers = workers.called_by(CalledBy::plan(&program.plan));
-        let local = Local::new(clock, entropy(), (mailbox.clone(), mail), reports, workers, events);
+        let local = Local::new(clock, entropy(), (mailbox.clone(), mail), reports, workers);
         let local = local.feeding(feed).draining_with(self.draining.clone()).looking_first();
         let above = parent.as_ref().map(|(parent, _)| parent.clone());
         let options = PostOptions {
@@ -93,24 +94,32 @@ impl Inner {
             commit_here: self.commit_here,
             virtual_time,
         };
+        let decorator = self.decorators.as_ref().and_then(|make| make(&run, &program.plan.name));
         let RunImage { state, blobs, turns } = image;
         let turn = Arc::new(Mutex::new(turn));
         let loaded = Loaded { program, state, blobs, first, taken, mailbox, turn };
         let (begun, task) = match self.keep {
             Keep::Journal => {
                 let durable = Durable::new(local, options, &loaded.state, &turns);
-                self.host(
-                    run.clone(),
-                    epoch,
-                    above,
-                    virtual_time,
-                    IdleRelease::new(durable, self.release_after),
-                    loaded,
-                )
+                let durable = IdleRelease::new(durable, self.release_after);
+                match decorator {
+                    // Two types of loops, so that a run without a decorator pays nothing for those that have one.
+                    None => self.host(run.clone(), epoch, above, virtual_time, durable, loaded),
+                    Some(decorator) => {
+                        let decorated = Decorated::new(durable, decorator);
+                        self.host(run.clone(), epoch, above, virtual_time, decorated, loaded)
+                    }
+                }
             }
             Keep::Nothing => {
                 let unkept = Unkept::new(local, options, &loaded.state);
-                self.host(run.clone(), epoch, above, virtual_time, unkept, loaded)
+                match decorator {
+                    None => self.host(run.clone(), epoch, above, virtual_time, unkept, loaded),
+                    Some(decorator) => {
+                        let decorated = Decorated::new(unkept, decorator);
+                        self.host(run.clone(), epoch, above, virtual_time, decorated, loaded)
+                    }
+                }
             }
         };
         match begun.await {
@@ -154,17 +163,19 @@ impl Inner {
             taken,
             told: None,
         };
+        // Not the caller's: a run outlives the request that has started it.
+        let span = debug_span!(parent: None, "run", run = &*run, definition = &*program.plan.name, epoch);
         let looping = ControlLoop::new(program, state, blobs, hosted, first);
         let engine = self.clone();
-        let task = self.runtime.spawn(async move {
+        let running = async move {
             let exit = super::aside::caught(&run, looping.run()).await;
             let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
             let error = engine.left(&run, epoch, &mailbox, waiting, exit);
             // Whoever is next finds nothing of this one.
             give_up_turn(&turn);
             error
-        });
-        (begun, task)
+        };
+        (begun, self.runtime.spawn(running.instrument(span)))
     }
 
     /// A control loop has let go of a run, of which `parent` waits to hear. Gives back its error, for a start that waits
@@ -177,6 +188,13 @@ impl Inner {
         parent: Option<&Arc<str>>,
         exit: Result<Exit, RuntimeError>,
     ) -> Option<RuntimeError> {
+        let how = match &exit {
+            Ok(Exit::Ended(_)) => "ended",
+            Ok(Exit::Released) => "evicted",
+            Ok(Exit::Closed) => "closed",
+            Err(_) => "failed",
+        };
+        debug!(run = &**run, how, "run left memory");
         match exit {
             Ok(Exit::Ended(_)) => None,
             Ok(Exit::Released) => {
@@ -239,15 +257,21 @@ impl<A> Hosted<A> {
 }
 
 impl<A: Adapter> Adapter for Hosted<A> {
-    forward!(inner: get_now, entropy, wait_receive, more_comes, wait_for_next_task, wants_flush, load_blob, run_worker, cancel_worker, end_lease, write_to_event_stream, send_event, finalize_step, settled, close);
+    concerns!(own: journal, children, outward; inner: time, ticks, workers);
 
+    async fn close(&mut self) {
+        self.inner.close().await;
+    }
+}
+
+impl<A: Adapter> Journal for Hosted<A> {
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
         self.engine.counts.ticked(output.turns.len());
-        self.inner.on_tick(tick, output, state);
+        self.inner.journal().on_tick(tick, output, state);
     }
 
     async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
-        self.inner.flush(state, blobs).await?;
+        self.inner.journal().flush(state, blobs).await?;
         if let Some(begun) = self.begun.take() {
             give_up_turn(&self.turn);
             // Whoever started the run may have gone.
@@ -260,14 +284,28 @@ impl<A: Adapter> Adapter for Hosted<A> {
         Ok(())
     }
 
+    fn wants_flush(&mut self) -> bool {
+        self.inner.journal().wants_flush()
+    }
+
+    async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
+        self.inner.journal().load_blob(hash).await
+    }
+
     async fn release(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
-        self.inner.release(state, blobs).await?;
+        self.inner.journal().release(state, blobs).await?;
         self.tell(resting(state));
         Ok(())
     }
+}
+
+impl<A: Adapter> Outward for Hosted<A> {
+    fn write_to_event_stream(&mut self, event: Event) {
+        self.inner.outward().write_to_event_stream(event);
+    }
 
     fn replied(&mut self, reply: &Reply) {
-        self.inner.replied(reply);
+        self.inner.outward().replied(reply);
         self.replied.store(true, Ordering::SeqCst);
         if let Some(parent) = &self.parent {
             // The message was written with the tick.
@@ -276,7 +314,7 @@ impl<A: Adapter> Adapter for Hosted<A> {
     }
 
     fn ended(&mut self, result: &RunResult) {
-        self.inner.ended(result);
+        self.inner.outward().ended(result);
         self.engine.counts.ended(&self.program.plan.name, result.status);
         if let Some(report) = self.report.take() {
             self.engine.tell_end(&self.run, RunEnd::Ended(Arc::new(report)));
@@ -286,15 +324,17 @@ impl<A: Adapter> Adapter for Hosted<A> {
             self.engine.nudge_run(parent);
         }
     }
+}
 
+impl<A: Adapter> Children for Hosted<A> {
     fn start_child(&mut self, child: ChildStart) {
         if let Some(outcome) = self.taken.as_ref().and_then(|taken| taken.call(&child)) {
             let (call, status) = (child.call, windlass_core::Status::Succeeded);
-            return self.inner.send_event(TickKind::CallResult { call, status, outcome });
+            return self.inner.ticks().send_event(TickKind::CallResult { call, status, outcome });
         }
         // A child lives in its parent's time.
         let mut clock = if self.virtual_time { Clock::virtual_time() } else { Clock::Real };
-        clock.skip_to(self.inner.get_now());
+        clock.skip_to(self.inner.time().get_now());
         let mends = self.taken.as_ref().and_then(|taken| taken.failed_call(&child));
         self.engine.clone().start_child(self.run.clone(), child, clock, mends);
     }
@@ -336,7 +376,7 @@ impl Inner {
     /// A child that is set aside may be brought back by a person, and its parent goes on waiting for it: whoever looks after
     /// all runs of a store keeps both. A process that has only these runs ends, and says so.
     fn waits_for_a_person(&self, error: &RuntimeError) -> bool {
-        self.adopt && error.is_poison() && !matches!(error, RuntimeError::Plan(_))
+        self.adopt && (error.needs_newer() || error.is_poison() && !matches!(error, RuntimeError::Plan(_)))
     }
 
     /// What a plan means by a name: what is pinned to it, then itself, then what was added last under that name.
@@ -390,7 +430,7 @@ impl super::Engine {
         mends: Option<String>,
     ) -> Result<(), RuntimeError> {
         if let Some(row) = self.inner.store.run(&child.id)? {
-            let before: RunOptions = codec::decode(&row.options, "the run's options")?;
+            let before = RunOptions::of(&row)?;
             return match before.parent == Some((parent, child.call)) {
                 true => self.attach(&child.id, false, false).await.map(drop),
                 false => Err(RuntimeError::ChildExists(child.id)),
@@ -407,12 +447,12 @@ impl super::Engine {
             (whole, _) => (whole, None),
         };
         let plan = plan.ok_or_else(|| RuntimeError::NoSuchRun(format!("definition {}", child.definition)))?;
-        let how: RunOptions = codec::decode(&above.options, "the run's options")?;
+        let how = RunOptions::of(&above)?;
         let (depth, most) = (how.depth + 1, program.limits.call_depth_max);
         if depth > most {
             return Err(RuntimeError::CallDepth { definition: child.definition.to_string(), most });
         }
-        let family = Some(how.family(&parent));
+        let family = Some(how.family);
         let trace = Some(how.trace.unwrap_or_else(|| parent.clone()));
         if let Some(old) = mends {
             let at = clock.now();

@@ -3,15 +3,14 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use windlass_core::plan::Plan;
 use windlass_core::{Program, State, TickKind};
-use windlass_store::{Claim, RunRow, RunStatus};
+use windlass_store::{Claim, RunRow, RunStatus, check_run_format};
 use windlass_value::BlobHash;
 
 use super::{Engine, Inner, Request, RunEnd, RunHandle, RunOptions, aside, new_run_id, residents};
 use crate::clock::Clock;
 use crate::recovery::{self, RunImage};
-use crate::report::FinalReport;
+use crate::show::report_of;
 use crate::{RuntimeError, codec};
 
 /// Whoever holds it brings the run back, nobody else.
@@ -63,8 +62,7 @@ impl Engine {
         let run = turn.run.clone();
         let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
         let handle = self.track(&run, watch);
-        if let Some(bytes) = row.result.as_ref().filter(|_| row.status.is_final()) {
-            let report: FinalReport = codec::decode(bytes, "the run's result")?;
+        if let Some(report) = report_of(&row)? {
             self.inner.tell_end(&run, RunEnd::Ended(Arc::new(report)));
             return Ok(handle);
         }
@@ -151,6 +149,7 @@ impl Inner {
             Claim::HeldBy(owner) => return Err(RuntimeError::Owned { run: run.to_string(), owner }),
             Claim::NoSuchRun => return Err(RuntimeError::NoSuchRun(run.to_string())),
             Claim::Ended => return self.ended_meanwhile(run),
+            Claim::NeedsNewer { format } => return Ok(check_run_format(run, format)?),
         };
         let Loaded { program, image, how, taken } = self.load(run, epoch).await?;
         let mut first = vec![match self.has_only_waited(run, epoch, &image.state) {
@@ -213,7 +212,7 @@ impl Inner {
 
     fn load_here(&self, run: &Arc<str>) -> Result<Loaded, RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
-        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let how = RunOptions::of(&row)?;
         if how.unkept {
             return Err(RuntimeError::NotKept(run.to_string()));
         }
@@ -245,7 +244,7 @@ impl Inner {
 
     fn unknown_language(&self, plan: &BlobHash) -> Result<Option<Arc<str>>, RuntimeError> {
         let Some(row) = self.store.plan(plan)? else { return Ok(None) };
-        let plan: Plan = codec::decode(&row.body, "a plan")?;
+        let plan = codec::decode_plan(&row.body)?;
         let known = |name: &str| self.languages.iter().any(|language| language.name() == name);
         Ok(plan.expressions.into_iter().map(|source| source.language).find(|name| !known(name)))
     }
@@ -262,8 +261,7 @@ impl Inner {
 
     fn ended_meanwhile(&self, run: &Arc<str>) -> Result<(), RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
-        if let Some(bytes) = row.result.as_ref().filter(|_| row.status.is_final()) {
-            let report: FinalReport = codec::decode(bytes, "the run's result")?;
+        if let Some(report) = report_of(&row)? {
             self.tell_end(run, RunEnd::Ended(Arc::new(report)));
         }
         Ok(())

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
-use windlass_core::plan::Plan;
 use windlass_core::{Program, State};
 use windlass_store::{NewRun, NewSnapshot, PlanRow, RunBatch, StatusChange, StoreRead, Verdict};
 use windlass_value::{BlobHash, Value};
@@ -16,10 +15,10 @@ use crate::clock::{Clock, real_now};
 use crate::references::references;
 use crate::{RuntimeError, codec, recovery};
 
-/// What such bytes begin with; then the format's number.
+/// The bytes that a carried run begins with; the format's number follows.
 const MAGIC: &[u8] = b"windlass-snapshot";
 
-/// Goes up when older bytes would be read wrongly.
+/// The format of a carried run. It is raised when a program that does not know the new form would misread it.
 const FORMAT: u8 = 1;
 
 /// A run as it stands, with all that is needed to go on without its store.
@@ -29,8 +28,7 @@ struct Carried {
     state: Vec<u8>,
     virtual_time: bool,
     input: BlobHash,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    family: Option<Arc<str>>,
+    family: Arc<str>,
     blobs: Vec<(BlobHash, Vec<u8>)>,
 }
 
@@ -39,7 +37,7 @@ impl Engine {
     /// on from there does that again, as another run.
     pub async fn snapshot(&self, run: &str) -> Result<Vec<u8>, RuntimeError> {
         let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
-        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let how = RunOptions::of(&row)?;
         let state = match self.ask_for_state(run).await {
             Some(state) => state,
             None if row.status.is_final() => return Err(RuntimeError::HasEnded(run.to_owned())),
@@ -57,7 +55,7 @@ impl Engine {
             state,
             virtual_time: how.virtual_time,
             input: how.input,
-            family: Some(how.family(&row.run)),
+            family: how.family,
             blobs,
         };
         let mut bytes = MAGIC.to_vec();
@@ -70,13 +68,13 @@ impl Engine {
 
     /// The name of the definition that a snapshot is one of.
     pub fn snapshot_of(bytes: &[u8]) -> Result<Arc<str>, RuntimeError> {
-        let plan: Plan = codec::decode(&read(bytes)?.plan, "a snapshot's plan")?;
+        let plan = codec::decode_plan(&read(bytes)?.plan)?;
         Ok(plan.name)
     }
 
     /// The state of a run as it stands now, between two ticks. None: it is not in memory here, and the store has all of it.
     pub async fn state(&self, run: &str) -> Result<Option<State>, RuntimeError> {
-        self.ask_for_state(run).await.map(|bytes| recovery::decode_state(&bytes)).transpose()
+        self.ask_for_state(run).await.map(|bytes| codec::decode_state(&bytes)).transpose()
     }
 
     /// Of a run that is in memory here.
@@ -92,7 +90,7 @@ impl Engine {
     pub async fn restore(&self, bytes: &[u8], id: Option<String>) -> Result<RunHandle, RuntimeError> {
         let carried = read(bytes)?;
         let run: Arc<str> = id.unwrap_or_else(new_run_id).into();
-        let plan: Plan = codec::decode(&carried.plan, "a snapshot's plan")?;
+        let plan = codec::decode_plan(&carried.plan)?;
         let row = PlanRow {
             hash: BlobHash(*blake3::hash(&carried.plan).as_bytes()),
             dialect: plan.dialect.to_string(),
@@ -101,7 +99,7 @@ impl Engine {
         self.inner.store.put_plan(&row)?;
         let program = self.inner.program(&row.hash)?;
         self.inner.has_tools(&run, &program)?;
-        let mut state = recovery::decode_state(&carried.state)?;
+        let mut state = recovery::decode_state_of(&program, &carried.state)?;
         state.begin_anew(&run);
         let how = RunOptions {
             virtual_time: carried.virtual_time,
@@ -187,8 +185,8 @@ fn read(bytes: &[u8]) -> Result<Carried, RuntimeError> {
     let Some((format, body)) = bytes.strip_prefix(MAGIC).and_then(|rest| rest.split_first()) else {
         return Err(damaged("these bytes are not a snapshot of a run".to_owned()));
     };
-    if *format != FORMAT {
-        return Err(damaged(format!("its format is {format}; this program knows {FORMAT}")));
+    if *format > FORMAT {
+        return Err(codec::newer("the snapshot", "snapshot format", *format, FORMAT));
     }
     match body.split_at_checked(blake3::OUT_LEN) {
         Some((sum, body)) if blake3::hash(body).as_bytes().as_slice() == sum => codec::decode(body, "a snapshot"),

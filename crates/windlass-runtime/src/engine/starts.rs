@@ -29,9 +29,10 @@ pub(crate) struct Origin {
 }
 
 impl RunOptions {
-    /// Of the run that these are of. Runs of older versions were called by their ids.
-    pub(super) fn family(&self, run: &Arc<str>) -> Arc<str> {
-        self.family.clone().unwrap_or_else(|| run.clone())
+    /// How a run was started. A run that a newer program has written is refused.
+    pub fn of(row: &RunRow) -> Result<RunOptions, RuntimeError> {
+        row.check_format()?;
+        codec::decode(&row.options, "the run's options")
     }
 
     /// Whether two runs may be parts of one delivery: nothing is known of a run that was started by itself.
@@ -65,8 +66,8 @@ impl Engine {
     /// What a run would keep of an input: the same for the same input, so that repeats are known again.
     pub fn input_as_kept(&self, row: &RunRow, input: Value) -> Result<Value, RuntimeError> {
         let program = self.inner.program(&row.plan)?;
-        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
-        self.inner.admitted(&program.plan, &how.family(&row.run), input)
+        let how = RunOptions::of(row)?;
+        self.inner.admitted(&program.plan, &how.family, input)
     }
 
     pub(super) async fn start_from(
@@ -82,7 +83,12 @@ impl Engine {
         let family = origin.family.clone().unwrap_or_else(|| new_run_id().into());
         let given = Given { plan, input, whole: options.parent.is_some() || origin.delivery.is_some() };
         let input = self.kept_by(&program, &family, &given)?;
-        let defaults = self.inner.gate.as_ref().map(|gate| gate.defaults(&program.plan, &family)).transpose();
+        let defaults = self
+            .inner
+            .gate
+            .as_ref()
+            .map(|gate| gate.defaults(&crate::secure_inputs(&program.plan), &family))
+            .transpose();
         let defaults = defaults.map_err(RuntimeError::Input)?.unwrap_or_default();
         let how = RunOptions {
             virtual_time: options.virtual_time,
@@ -93,7 +99,7 @@ impl Engine {
             trace: origin.trace.clone(),
             unkept: self.inner.keep == Keep::Nothing,
             from: None,
-            family: Some(family.clone()),
+            family: family.clone(),
         };
         let turn = match options.id {
             Some(_) => Some(self.inner.turn_to_return(&run).await),
@@ -144,7 +150,7 @@ impl Engine {
             create: Some(create),
             clock: origin.clock,
             parent: options.parent.clone(),
-            family: Some(family),
+            family,
             taken: None,
             turn,
         };
@@ -181,10 +187,10 @@ impl Engine {
         how: &RunOptions,
         watch: bool,
     ) -> Result<RunHandle, RuntimeError> {
-        let before: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let before = RunOptions::of(row)?;
         // References in it are those of the run that is there.
         let same_input = || {
-            let kept = self.kept_by(program, &before.family(&row.run), &given)?;
+            let kept = self.kept_by(program, &before.family, &given)?;
             Ok::<bool, RuntimeError>(before.input == input_hash(&kept))
         };
         match &how.parent {
@@ -223,32 +229,5 @@ fn ordered(value: &Value) -> Value {
             Value::object(entries)
         }
         other => other.clone(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_of_older_versions_are_called_by_their_ids() {
-        let how = RunOptions {
-            virtual_time: false,
-            input: input_hash(&Value::Null),
-            parent: None,
-            depth: 0,
-            delivery: None,
-            trace: None,
-            unkept: false,
-            from: None,
-            family: None,
-        };
-        let old = codec::encode(&how);
-        assert!(!String::from_utf8_lossy(&old).contains("family"), "as they were written");
-        let read: RunOptions = codec::decode(&old, "the run's options").expect("they are read");
-        assert_eq!(&*read.family(&"r".into()), "r");
-        let new = RunOptions { family: Some("f".into()), ..how };
-        let read: RunOptions = codec::decode(&codec::encode(&new), "the run's options").expect("they are read");
-        assert_eq!(&*read.family(&"r".into()), "f");
     }
 }

@@ -13,7 +13,7 @@ use super::starts::input_hash;
 use super::{Engine, Origin, RunHandle, RunOptions, StartOptions, new_run_id};
 use crate::clock::{Clock, real_now};
 use crate::outside::outside;
-use crate::{BlobCache, RuntimeError, codec, recovery};
+use crate::{BlobCache, RuntimeError, recovery};
 
 /// Starts that are being made durable at once; they share commits.
 const STARTS_AT_ONCE: usize = 64;
@@ -113,7 +113,7 @@ impl Engine {
     /// middle the items that are missing are those of the version that it came to.
     fn plan_of_delivery(&self, plan: BlobHash, whole: BlobHash, first: &str) -> Result<BlobHash, RuntimeError> {
         let Some(row) = self.inner.store.run(first)?.filter(|row| row.plan != plan) else { return Ok(plan) };
-        let before: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let before = RunOptions::of(&row)?;
         let is_same = before.delivery == Some(whole) && *self.inner.program(&plan)?.plan.name == *row.definition;
         Ok(if is_same { row.plan } else { plan })
     }
@@ -140,7 +140,7 @@ impl Engine {
 
 /// A delivery's name binds what was delivered, to the last item.
 fn is_same_delivery(row: &RunRow, plan: BlobHash, whole: BlobHash) -> Result<(), RuntimeError> {
-    let before: RunOptions = codec::decode(&row.options, "the run's options")?;
+    let before = RunOptions::of(row)?;
     match row.plan == plan && before.fits_delivery(Some(whole)) {
         true => Ok(()),
         false => Err(RuntimeError::RunExists(row.run.to_string())),

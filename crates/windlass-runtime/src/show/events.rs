@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass_core::Event;
+use windlass_core::{Event, EventKind};
 use windlass_store::{RunRow, StoreError, StoreRead};
-use windlass_value::{Map, Timestamp, Value};
+use windlass_value::{Timestamp, Value};
 
 use crate::RuntimeError;
 use crate::codec::{self, TickEntry};
@@ -109,30 +109,23 @@ pub fn event_value(run: &str, piece: &Piece) -> Value {
     match piece {
         Piece::Event(event) => event_of_run(run, event),
         Piece::Trimmed { from, to } => {
-            let range = Value::object([("from", Value::from(*from)), ("to", Value::from(*to))]);
-            flat(run, *to, Timestamp::default(), "events.trimmed", "", &range)
+            let kind = EventKind::EventsTrimmed { from: *from, to: *to };
+            event_of_run(run, &Event { seq: *to, at: Timestamp::default(), path: "".into(), kind })
         }
     }
 }
 
 pub fn event_of_run(run: &str, event: &Event) -> Value {
-    flat(run, event.seq, event.at, &event.kind, &event.path, &event.data)
-}
-
-fn flat(run: &str, seq: u64, at: Timestamp, kind: &str, path: &str, data: &Value) -> Value {
-    let mut map = Map::new();
-    map.insert("seq", seq);
-    map.insert("at", at.to_string());
-    map.insert("type", kind);
-    map.insert("path", path);
-    map.insert("workflowId", run);
-    for (key, value) in data.as_map().into_iter().flat_map(Map::iter) {
-        // What a step publishes by itself cannot pass for one of the fixed fields.
-        if !map.contains_key(key) {
-            map.insert(key.clone(), with_hint(run, key, value));
-        }
+    let mut map = event.to_wire(Some(run));
+    for (key, value) in map.iter_mut().filter(|(key, value)| has_hint(key, value)) {
+        *value = with_hint(run, key, value);
     }
     Value::map(map)
+}
+
+/// Whether a field may be an error with a hint, or have one inside.
+fn has_hint(key: &str, value: &Value) -> bool {
+    matches!(value, Value::Map(_)) && (key == "outcome" || ERRORS.contains(&key))
 }
 
 /// An error's hint is for this run, also where the error is inside an outcome.

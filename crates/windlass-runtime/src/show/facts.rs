@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::plan::{Amount, NodeKind, Plan};
-use windlass_core::{Event, LoopSummary, Reason, Status};
+use windlass_core::{EventKind, LoopEventLimits, LoopSummary, Reason, Status};
 use windlass_store::StoreRead;
-use windlass_value::Value;
 
 use super::{Piece, StoredEvents};
 use crate::codec::{self, TurnPack};
@@ -81,9 +80,10 @@ fn computed_limits(
         }
         for piece in pieces {
             let Piece::Event(event) = piece else { continue };
-            if &*event.kind == "loop.started" && wanted.contains(&&event.path) {
+            let EventKind::LoopStarted { limits: told, .. } = &event.kind else { continue };
+            if wanted.contains(&&event.path) {
                 wanted.retain(|name| **name != event.path);
-                limits.extend(turns_of(&event).map(|most| (event.path.clone(), most)));
+                limits.extend(turns_of(told).map(|most| (event.path.clone(), most)));
             }
         }
     }
@@ -91,10 +91,8 @@ fn computed_limits(
 }
 
 /// The most turns that a loop can have, as its beginning tells.
-pub fn turns_of(started: &Event) -> Option<u64> {
-    let limits = started.data.get("limits")?;
-    let limit = |name| limits.get(name).and_then(Value::as_int);
-    limit("items").or_else(|| limit("count")).map(|most| most.max(0) as u64)
+pub fn turns_of(limits: &LoopEventLimits) -> Option<u64> {
+    limits.items.or(limits.count)
 }
 
 /// How many turns a loop may have, if the definition says so in a number.

@@ -28,14 +28,13 @@ impl Seen {
 
 /// How a run ended, if it has.
 pub fn report_of(row: &RunRow) -> Result<Option<FinalReport>, RuntimeError> {
-    let ended = row.result.as_ref().filter(|_| row.status.is_final());
-    ended.map(|bytes| codec::decode(bytes, "the run's result")).transpose()
+    let report = FinalReport::kept_in(row)?;
+    Ok(report.filter(|_| row.status.is_final()))
 }
 
 /// What time it is for this run: one with virtual time has its own.
 pub fn now_of(row: &RunRow, newest: Timestamp) -> Timestamp {
-    let how: Result<RunOptions, RuntimeError> = codec::decode(&row.options, "the run's options");
-    match how {
+    match RunOptions::of(row) {
         Ok(how) if how.virtual_time => newest,
         _ => real_now().max(newest),
     }
@@ -76,6 +75,10 @@ pub fn error_of(row: &RunRow) -> Result<Option<ErrorInfo>, RuntimeError> {
     #[derive(serde::Deserialize)]
     struct Ended {
         error: Option<ErrorInfo>,
+    }
+    if let Err(error) = row.check_format() {
+        let info = ErrorInfo::new("NeedsNewer", "version", error.message);
+        return Ok(Some(ErrorInfo { hint: error.hint.map(Into::into), ..info }));
     }
     let Some(bytes) = row.result.as_ref().filter(|_| row.status != RunStatus::Succeeded) else { return Ok(None) };
     let ended: Ended = codec::decode(bytes, "the run's result")?;

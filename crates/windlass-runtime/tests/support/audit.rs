@@ -60,7 +60,7 @@ pub fn events(store: &dyn StoreRead, run: &str) -> Vec<Event> {
 }
 
 fn sorted(events: &[Event]) -> Vec<(String, String)> {
-    let mut kinds: Vec<_> = events.iter().map(|event| (event.kind.to_string(), event.path.to_string())).collect();
+    let mut kinds: Vec<_> = events.iter().map(|event| (event.type_name().to_owned(), event.path.to_string())).collect();
     kinds.sort();
     kinds
 }

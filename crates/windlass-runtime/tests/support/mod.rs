@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod audit;
+pub mod log;
 pub mod nets;
 pub mod plans;
 pub mod shop;

@@ -1,11 +1,11 @@
 //! Plans by hand, for nodes that no dialect makes yet.
 
-use windlass_core::StatusSet;
 use windlass_core::plan::{
-    Action, After, Amount, ArcOn, Backoff, Call, Check, Child, Collect, Directive, Effect, Ending, Exhausted, ExprId,
-    ExpressionSource, Graph, Growth, Jitter, Loop, LoopLimits, Net, NetArc, NetEnd, Node, NodeId, NodeKind, OnFailure,
-    Pipeline, Place, Plan, Retry, Rule, Source, SourceSpan, Task, TurnFailure, Wait, Write, WriteOp,
+    Action, After, Amount, ArcOn, Backoff, Call, Child, Collect, Directive, Effect, Ending, ExprId, ExpressionSource,
+    Graph, Growth, Jitter, Loop, Net, NetArc, NetEnd, Node, NodeId, NodeKind, OnFailure, Pipeline, Place, Plan, Retry,
+    Rule, SourceSpan, Task, TurnFailure, Wait, Write, WriteOp,
 };
+use windlass_core::{Limits, StatusSet};
 use windlass_value::{BlobHash, Duration, Level, Mode, Value};
 
 use super::json;
@@ -163,32 +163,11 @@ pub fn pipelined() -> Plan {
         NetArc { emits: "after".into(), on: ArcOn::Succeeded, when: None, payload: Some(told), writes: Vec::new() };
     let places = vec![place("fetch", fetch, vec![arc]), place("after", after, Vec::new())];
     let looping = Loop {
-        kind: "foreach".into(),
-        source: Source::Each(items),
-        check: Check::Never,
-        judge: None,
-        limits: LoopLimits {
-            turns: None,
-            time: None,
-            cuts_turn: false,
-            turns_max: 100,
-            time_max: Duration::from_secs(3600),
-            budget: Vec::new(),
-        },
-        on_exhausted: Exhausted::Fail,
-        delay: None,
-        in_flight: Amount::Fixed(1),
         on_turn_failure: TurnFailure::Count,
-        body,
         collect: Collect::Stats,
-        break_when: None,
-        stall: None,
-        records: None,
         entry: Some(entry),
         item: Some("letter".into()),
-        turn_path: Default::default(),
-        machinery: Default::default(),
-        judge_fails: false,
+        ..Loop::each(items, body, &Limits::default())
     };
     let kinds = [
         NodeKind::Net(Net::new(places, "fetch", NetEnd::Quiet)),

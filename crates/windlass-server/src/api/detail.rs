@@ -5,13 +5,11 @@ use std::sync::Arc;
 use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::plan::Plan;
-use windlass_core::{ErrorInfo, Program, State, frame_tree, usage_so_far};
+use windlass_core::{ErrorInfo, EventKind, Program, State, frame_tree, usage_so_far};
 use windlass_runtime::show::{
     Piece, Seen, StoredEvents, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
 };
-use windlass_runtime::{
-    FinalReport, RunOptions, RuntimeError, StepReport, codec, resolve_up_to, steps_of, why_set_aside,
-};
+use windlass_runtime::{FinalReport, RunOptions, RuntimeError, StepReport, resolve_up_to, steps_of, why_set_aside};
 use windlass_store::{Parent, RunFilter, RunRow};
 use windlass_value::{Map, Value};
 
@@ -82,7 +80,7 @@ pub struct Origin {
 
 impl Origin {
     fn of(row: &RunRow) -> Option<Origin> {
-        let how: RunOptions = codec::decode(&row.options, "the run's options").ok()?;
+        let how = RunOptions::of(row).ok()?;
         let from = how.from?;
         let run = Some(from.run.to_string());
         let (restarts, retries) = if from.retry { (None, run) } else { (run, None) };
@@ -236,7 +234,10 @@ fn first_input(app: &App, row: &RunRow, left: &mut u64) -> Result<Value, Problem
     let store = app.store.as_ref();
     let first = StoredEvents::new(row.run.clone(), 0).read_rows(store, 1)?.into_iter().next();
     let input = match first {
-        Some(Piece::Event(event)) if event.seq == 1 => event.data.get("input").cloned(),
+        Some(Piece::Event(event)) if event.seq == 1 => match event.kind {
+            EventKind::ExecutionRequested { input, .. } | EventKind::WorkflowHeld { input, .. } => Some(input),
+            _ => None,
+        },
         _ => None,
     };
     let input = match input {

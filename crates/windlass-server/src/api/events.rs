@@ -69,7 +69,7 @@ impl Wanted {
     fn fits(&self, piece: &Piece) -> bool {
         let Piece::Event(event) = piece else { return true };
         let inside = |path: &String| is_inside(&event.path, path);
-        let of_type = self.types.is_empty() || self.types.contains(&event.kind);
+        let of_type = self.types.is_empty() || self.types.contains(event.type_name());
         of_type && self.path.as_ref().is_none_or(inside)
     }
 }

@@ -1,6 +1,6 @@
 //! Places of runs and types of events that somebody names: what can never be is a slip, and not an empty answer.
 
-use windlass_core::EVENT_TYPES;
+use windlass_core::EventKind;
 use windlass_core::plan::{NodeKind, Plan};
 use windlass_store::RunRow;
 use windlass_syntax::did_you_mean;
@@ -9,18 +9,7 @@ use super::take::shown;
 use crate::workers::is_engines_own;
 use crate::{App, Problem};
 
-/// What the tools of this program tell.
-const OF_TOOLS: [&str; 7] = [
-    "agent.output",
-    "agent.permission",
-    "agent.tool",
-    "agent.warning",
-    "coordinator.failed",
-    "coordinator.narration",
-    "coordinator.synthesis",
-];
-
-const TYPES_LISTED: &str = "docs/output.md lists the types of the engine; workers may tell of others";
+const TYPES_LISTED: &str = "docs/events.md lists the types of the engine; workers may tell of others";
 
 /// Refuses a place of a run where nothing of its plan can be.
 pub fn check_place(app: &App, row: &RunRow, place: &str) -> Result<(), Problem> {
@@ -80,8 +69,7 @@ impl Types {
     }
 
     fn unknown(&self) -> impl Iterator<Item = &String> {
-        let is_known = |kind: &String| EVENT_TYPES.contains(&&**kind) || OF_TOOLS.contains(&&**kind);
-        self.0.iter().filter(move |kind| !is_known(kind))
+        self.0.iter().filter(|kind| !EventKind::TYPES.contains(&kind.as_str()))
     }
 
     /// All events of a run were looked at, and none fits. Workers tell of types of their own: such a one is refused if it is
@@ -93,7 +81,7 @@ impl Types {
 }
 
 fn meant(kind: &str) -> Option<String> {
-    did_you_mean(kind, EVENT_TYPES.into_iter().chain(OF_TOOLS))
+    did_you_mean(kind, EventKind::TYPES.iter().copied())
 }
 
 fn refused(kind: &str) -> Problem {

@@ -7,7 +7,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windlass_runtime::{RunHandle, RunOptions, RuntimeError, StartOptions, codec, input_hash};
+use windlass_dialect::InputWarning;
+use windlass_runtime::{RunHandle, RunOptions, RuntimeError, StartOptions, input_hash};
 use windlass_store::{Parent, RunFilter, RunStatus, StatusCount};
 use windlass_syntax::did_you_mean;
 use windlass_value::{BlobHash, Map, Timestamp, Value};
@@ -151,8 +152,9 @@ pub async fn start(
         (Err(problem), _) => return Err(problem),
     };
     let options = StartOptions { id: id.clone(), watch: false, ..StartOptions::default() };
-    let slips = app.compiler.slips(&app.engine.program(&plan)?.plan, &input);
-    let warnings = slips.into_iter().map(|(message, hint)| Warning { message, hint }).collect();
+    let program = app.engine.program(&plan)?;
+    let unused = app.compiler.dialects().of(&program.plan).check_input(&program.plan, &input);
+    let warnings = unused.into_iter().map(|InputWarning { message, hint }| Warning { message, hint }).collect();
     let handle = match (app.engine.start(plan, input.clone(), options).await, id) {
         (Ok(handle), _) => handle,
         (Err(error @ (RuntimeError::RunExists(_) | RuntimeError::Owned { .. })), Some(id)) => {
@@ -239,7 +241,7 @@ async fn same_run(app: App, again: Again) -> Result<Option<Response>, Problem> {
     let given = input.clone();
     let found = app.at_store(move |app| {
         let Some(row) = app.store.run(&id)? else { return Ok(None) };
-        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let how = RunOptions::of(&row)?;
         let before = app.definitions.of_plan(&row.plan).map(|(_, version)| version);
         let same_version = version.is_none() || version == before;
         let kept = app.engine.input_as_kept(&row, given)?;
@@ -386,7 +388,7 @@ fn filter_of(app: &App, query: ListQuery) -> Result<RunFilter, Problem> {
 }
 
 fn check_dialect(app: &App, given: Option<&str>) -> Result<(), Problem> {
-    let (Some(given), known) = (given, app.compiler.dialects()) else { return Ok(()) };
+    let (Some(given), known) = (given, app.compiler.dialects().names()) else { return Ok(()) };
     if known.is_empty() || known.contains(&given) {
         return Ok(());
     }

@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use serde::Serialize;
 use serde_json::Map;
 use tokio::sync::oneshot;
+use tracing::error;
 use windlass_runtime::real_now;
 use windlass_value::Timestamp;
 
@@ -257,8 +258,8 @@ fn work(mut log: Log, arrived: &mpsc::Receiver<Waiting>, state: &State) {
         }
         // After a failed sync nobody knows what the disk has: whatever follows would be a guess.
         let written = if state.broken.load(Ordering::Relaxed) { None } else { log.commit().ok() };
-        if written.is_none() {
-            state.broken.store(true, Ordering::Relaxed);
+        if written.is_none() && !state.broken.swap(true, Ordering::Relaxed) {
+            error!(lines = replies.len(), "audit log cannot be written");
         }
         let good = written == Some(true);
         state.waiting.fetch_sub(replies.len(), Ordering::Relaxed);

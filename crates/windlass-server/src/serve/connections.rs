@@ -23,6 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Sleep;
 use tower::ServiceExt;
+use tracing::warn;
 
 use super::table::{Full, Seat, Table};
 use super::{files, router};
@@ -94,15 +95,25 @@ impl Connections {
     }
 
     async fn accept(&self, graceful: &GracefulShutdown, keep_alive: bool) {
+        // Logged once until a connection is taken again: it is tried ten times a second.
+        let mut failing = false;
         loop {
             match self.listener.accept().await {
-                Ok((stream, peer)) => self.begin(stream, peer, graceful, keep_alive),
+                Ok((stream, peer)) => {
+                    failing = false;
+                    self.begin(stream, peer, graceful, keep_alive);
+                }
                 Err(error) if is_of_one_connection(&error) => {}
-                Err(_) => match self.table.make_room() {
-                    // It goes as soon as its task has its turn.
-                    true => tokio::time::sleep(GONE_WITHIN).await,
-                    false => tokio::time::sleep(ACCEPT_AGAIN).await,
-                },
+                Err(error) => {
+                    if !std::mem::replace(&mut failing, true) {
+                        warn!(why = %error, "connections cannot be accepted");
+                    }
+                    match self.table.make_room() {
+                        // It goes as soon as its task has its turn.
+                        true => tokio::time::sleep(GONE_WITHIN).await,
+                        false => tokio::time::sleep(ACCEPT_AGAIN).await,
+                    }
+                }
             }
         }
     }

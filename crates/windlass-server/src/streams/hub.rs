@@ -201,7 +201,7 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::Event;
+    use windlass_core::{Event, EventKind};
     use windlass_value::{Timestamp, Value};
 
     use super::*;
@@ -209,7 +209,8 @@ mod tests {
     fn batches(from: u64, to: u64, bytes: usize) -> Vec<Batch> {
         let piece = |seq| {
             let data = Value::object([("text", "x".repeat(bytes))]);
-            Piece::Event(Event { seq, at: Timestamp(0), kind: "note\nid: 9".into(), path: "a".into(), data })
+            let kind = EventKind::Other { type_name: "note\nid: 9".into(), fields: data };
+            Piece::Event(Event { seq, at: Timestamp(0), path: "a".into(), kind })
         };
         Batch::all("r", &(from..=to).map(piece).collect::<Vec<_>>())
     }

@@ -129,7 +129,7 @@ fn from_store(app: &App, run: Arc<str>, after: u64) -> Result<Vec<Batch>, Runtim
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::Event;
+    use windlass_core::{Event, EventKind};
     use windlass_runtime::show::Piece;
     use windlass_value::{Timestamp, Value};
 
@@ -138,7 +138,8 @@ mod tests {
     fn batches(from: u64, to: u64, bytes: usize) -> Vec<Batch> {
         let piece = |seq| {
             let data = Value::object([("text", "x".repeat(bytes))]);
-            Piece::Event(Event { seq, at: Timestamp(0), kind: "note".into(), path: "a".into(), data })
+            let kind = EventKind::Other { type_name: "note".into(), fields: data };
+            Piece::Event(Event { seq, at: Timestamp(0), path: "a".into(), kind })
         };
         Batch::all("r", &(from..=to).map(piece).collect::<Vec<_>>())
     }

@@ -1,6 +1,10 @@
-//! Runs as traces, for whoever collects them with OpenTelemetry. Everything comes from what runs have told already: a run
+//! Traces for whoever collects them with OpenTelemetry: runs ([`Traces`]) and the spans of the engine itself
+//! ([`EngineSpans`]).
+//!
+//! Of runs, everything comes from what runs have told already: a run
 //! that has ended is read once, in the background. Nobody waits for a collector; what it does not take is let go of.
 
+mod engine;
 mod spans;
 
 use std::sync::Arc;
@@ -16,6 +20,7 @@ use tokio::task::JoinHandle;
 use windlass_runtime::RuntimeError;
 
 use crate::App;
+pub use engine::{EngineSpans, EngineTraces};
 use spans::Spans;
 
 /// Runs that have ended and wait to be read.

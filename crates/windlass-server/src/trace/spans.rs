@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use opentelemetry::trace::{Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
-use windlass_core::Event;
+use windlass_core::{Event, EventKind};
 use windlass_store::RunRow;
-use windlass_value::{Timestamp, Value};
+use windlass_value::Timestamp;
 
 /// Of one run; the steps and tasks of longer ones are counted only.
 const SPANS_MAX: u64 = 10_000;
@@ -30,7 +30,7 @@ enum Kind {
 struct Key {
     kind: Kind,
     path: Arc<str>,
-    firing: i64,
+    firing: u64,
 }
 
 struct Open {
@@ -107,26 +107,42 @@ impl Spans {
     }
 
     pub fn add(&mut self, event: &Event) {
-        match &*event.kind {
-            "step.started" => self.begin(Kind::Step, event, last_name(&event.path), &["kind"]),
-            "loop.iteration.started" => self.begin(Kind::Turn, event, last_name(&event.path), &["iteration"]),
-            "task.started" => {
-                let tool = text(event, "tool").unwrap_or("task").to_owned();
-                self.begin(Kind::Task, event, &tool, &["task", "tool", "attempt", "call"]);
+        match &event.kind {
+            EventKind::StepStarted { kind, .. } => {
+                self.begin(Kind::Step, event, last_name(&event.path), text("windlass.kind", kind));
             }
-            "step.done" | "step.failed" => self.finish(Kind::Step, event, text(event, "status"), &["reason"]),
-            "loop.iteration.done" => {
-                self.finish(Kind::Turn, event, text(event, "status"), &["conditionResult", "reason"]);
+            EventKind::IterationStarted { iteration } => {
+                let iteration = number("windlass.iteration", *iteration);
+                self.begin(Kind::Turn, event, last_name(&event.path), [iteration]);
             }
-            "task.processed" => {
-                let outcome = event.data.get("outcome").and_then(|outcome| outcome.get("status")?.as_str());
-                self.finish(Kind::Task, event, outcome, &[]);
+            EventKind::TaskStarted { task, attempt, tool, call } => {
+                let name = tool.as_deref().unwrap_or("task");
+                let attributes = text("windlass.task", task)
+                    .into_iter()
+                    .chain(tool.as_deref().and_then(|tool| text("windlass.tool", tool)))
+                    .chain([number("windlass.attempt", (*attempt).into())])
+                    .chain((*call > 0).then(|| number("windlass.call", (*call).into())));
+                self.begin(Kind::Task, event, name, attributes);
             }
-            "loop.done" => self.note(event, &["turns", "reason"]),
-            "workflow.restarted" => {
-                if let Some(from) = text(event, "from") {
-                    self.link(from, if event.data.get("retry").is_some() { "retries" } else { "restarts" });
-                }
+            EventKind::StepDone { status, .. } => self.finish(Kind::Step, event, status.as_str(), None),
+            EventKind::StepFailed { status, reason, .. } => {
+                let reason = reason.as_deref().and_then(|reason| text("windlass.reason", reason));
+                self.finish(Kind::Step, event, status.as_str(), reason);
+            }
+            EventKind::IterationDone { status, condition_result, .. } => {
+                let condition = condition_result.map(|met| KeyValue::new("windlass.conditionResult", met));
+                self.finish(Kind::Turn, event, status.as_str(), condition);
+            }
+            EventKind::TaskProcessed { outcome, .. } => {
+                self.finish(Kind::Task, event, outcome.status.as_str(), None);
+            }
+            EventKind::LoopDone { iterations, reason, .. } => {
+                let attributes =
+                    [number("windlass.turns", *iterations), KeyValue::new("windlass.reason", reason.as_str())];
+                self.note(event, attributes);
+            }
+            EventKind::WorkflowRestarted { from, retry, .. } => {
+                self.link(from, if *retry { "retries" } else { "restarts" });
             }
             // The rest is about values, or told by those above.
             _ => {}
@@ -163,7 +179,7 @@ impl Spans {
         self.done
     }
 
-    fn begin(&mut self, kind: Kind, event: &Event, name: &str, fields: &[&'static str]) {
+    fn begin(&mut self, kind: Kind, event: &Event, name: &str, told: impl IntoIterator<Item = KeyValue>) {
         if self.made >= SPANS_MAX {
             self.dropped += 1;
             return;
@@ -172,8 +188,8 @@ impl Spans {
         let key = key(kind, event);
         let parent = self.parent(&key);
         let mut attributes = vec![KeyValue::new("windlass.path", shown(&event.path))];
-        attributes.extend(told(event, fields));
-        let id = span_id(&self.run, &event.kind, event.seq);
+        attributes.extend(told);
+        let id = span_id(&self.run, event.type_name(), event.seq);
         let open = Open { id, parent, name: shown(name), began: event.at, attributes };
         // One that has not ended was given up, for a restart of the process as a rule.
         if let Some(before) = self.open.insert(key, open) {
@@ -181,19 +197,18 @@ impl Spans {
         }
     }
 
-    fn note(&mut self, event: &Event, fields: &[&'static str]) {
+    fn note(&mut self, event: &Event, told: impl IntoIterator<Item = KeyValue>) {
         if let Some(open) = self.open.get_mut(&key(Kind::Step, event)) {
-            open.attributes.extend(told(event, fields));
+            open.attributes.extend(told);
         }
     }
 
-    fn finish(&mut self, kind: Kind, event: &Event, ended: Option<&str>, fields: &[&'static str]) {
+    fn finish(&mut self, kind: Kind, event: &Event, ended: &str, told: impl IntoIterator<Item = KeyValue>) {
         let Some(mut open) = self.open.remove(&key(kind, event)) else { return };
-        open.attributes.extend(told(event, fields));
-        let error = event.data.get("error").or_else(|| event.data.get("outcome")?.get("error"));
-        let code = error.and_then(|error| error.get("code")?.as_str());
-        open.attributes.extend(code.map(|code| KeyValue::new("error.type", shown(code))));
-        self.close(open, event.at, status(ended), Vec::new());
+        open.attributes.extend(told);
+        let code = event.kind.error().map(|error| KeyValue::new("error.type", shown(&error.code)));
+        open.attributes.extend(code);
+        self.close(open, event.at, status(Some(ended)), Vec::new());
     }
 
     /// The innermost that is open around it.
@@ -249,25 +264,16 @@ fn context(run: &str, span: SpanId) -> SpanContext {
 }
 
 fn key(kind: Kind, event: &Event) -> Key {
-    let firing = event.data.get("firing").and_then(Value::as_int).map_or(0, |firing| firing + 1);
+    let firing = event.kind.firing().map_or(0, |firing| firing + 1);
     Key { kind, path: event.path.clone(), firing }
 }
 
-fn text<'a>(event: &'a Event, field: &str) -> Option<&'a str> {
-    event.data.get(field)?.as_str()
+fn text(name: &'static str, text: &str) -> Option<KeyValue> {
+    (!text.is_empty()).then(|| KeyValue::new(name, shown(text)))
 }
 
-/// Only what is short and no value of the run's own: names, numbers, yes and no.
-fn told(event: &Event, fields: &[&'static str]) -> Vec<KeyValue> {
-    let attribute = |field: &&'static str| {
-        let name = format!("windlass.{field}");
-        match event.data.get(field)? {
-            Value::Str(text) if !text.is_empty() => Some(KeyValue::new(name, shown(text))),
-            Value::Bool(yes) => Some(KeyValue::new(name, *yes)),
-            other => other.as_int().map(|number| KeyValue::new(name, number)),
-        }
-    };
-    fields.iter().filter_map(attribute).collect()
+fn number(name: &'static str, number: u64) -> KeyValue {
+    KeyValue::new(name, i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 fn status(ended: Option<&str>) -> Status {

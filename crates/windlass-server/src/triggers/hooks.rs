@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::Serialize;
 use windlass_core::plan::Trigger;
-use windlass_core::{Program, Status};
+use windlass_core::{EventKind, Program, Status};
 use windlass_runtime::{RunHandle, RuntimeError, TriggerOptions, Triggered, real_now};
 use windlass_value::Value;
 
@@ -78,13 +78,14 @@ pub fn tell_without_secret(app: &App) -> Result<(), Problem> {
         for (trigger, kind) in definition.triggers.iter().filter(|(_, kind)| is_called(kind)) {
             let settings: Settings = settings::read(&*app.store, settings::TRIGGER, &definition.name, trigger)?;
             if let Some(why) = without_secret(&settings).filter(|_| definition.enabled && settings.enabled) {
-                app.tell(&Told {
+                Told {
                     definition: definition.name.to_string(),
                     trigger: trigger.to_string(),
                     kind: kind.to_string(),
                     what: What::Failed { why },
                     due: None,
-                });
+                }
+                .log();
             }
         }
     }
@@ -384,13 +385,14 @@ impl Signed {
     }
 
     fn tell(&self, what: What) {
-        self.app.tell(&Told {
+        Told {
             definition: self.definition.name.to_string(),
             trigger: self.trigger.name.to_string(),
             kind: self.trigger.kind.to_string(),
             what,
             due: None,
-        });
+        }
+        .log();
     }
 
     /// What the run answers, unless that takes too long.
@@ -398,8 +400,8 @@ impl Signed {
         let mut events = self.app.engine.events(&run.run, 0)?;
         let wait = async {
             while let Some(event) = events.next().await? {
-                if &*event.kind == "run.replied" {
-                    return Ok(event.data.get("reply").cloned());
+                if let EventKind::RunReplied { reply, .. } = event.kind {
+                    return Ok(Some(reply));
                 }
             }
             Ok::<_, RuntimeError>(None)

@@ -22,7 +22,7 @@ use windlass_runtime::RuntimeError;
 pub use catch_up::CatchUp;
 pub use listening::{Listening, listening};
 pub use scheduler::Scheduler;
-pub use told::{Told, What};
+pub(crate) use told::{Told, What};
 pub use turns::{TurnInfo, turn_of};
 
 /// Kinds that somebody calls.

@@ -118,7 +118,7 @@ impl Scheduler {
     fn trouble(&self, definition: &str, trigger: &str, error: &RuntimeError) {
         let what = What::Failed { why: format!("it is tried again soon: {error}") };
         let (definition, trigger) = (definition.to_owned(), trigger.to_owned());
-        self.app.tell(&Told { definition, trigger, kind: String::new(), what, due: None });
+        Told { definition, trigger, kind: String::new(), what, due: None }.log();
     }
 
     /// Since when one that asks is to do so, if it is.
@@ -263,7 +263,7 @@ impl Scheduler {
 
     fn tell(&self, one: &Listening, due: Option<Timestamp>, what: What) {
         let (definition, trigger) = (one.definition.name.to_string(), one.trigger.to_string());
-        self.app.tell(&Told { definition, trigger, kind: one.kind.to_string(), what, due });
+        Told { definition, trigger, kind: one.kind.to_string(), what, due }.log();
     }
 
     async fn ask(

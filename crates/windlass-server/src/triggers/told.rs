@@ -1,5 +1,7 @@
-//! What triggers do, for whoever keeps a log: names, counts and reasons, never what was delivered.
+//! What triggers do, for the log: names, counts and reasons, never what was delivered.
 
+use tracing::field::display;
+use tracing::{info, warn};
 use windlass_value::Timestamp;
 
 /// One thing that a trigger has done.
@@ -37,14 +39,21 @@ pub enum What {
     },
 }
 
-impl What {
-    pub fn word(&self) -> &'static str {
-        match self {
-            What::Fired { .. } => "fired",
-            What::Repeated { .. } => "repeated",
-            What::Skipped { .. } => "skipped",
-            What::Missed { .. } => "missed",
-            What::Failed { .. } => "failed",
+impl Told {
+    /// Writes it to the log.
+    pub fn log(&self) {
+        let Told { definition, trigger, kind, what, due } = self;
+        let kind = Some(kind.as_str()).filter(|kind| !kind.is_empty());
+        let due = due.map(display);
+        match what {
+            What::Fired { runs, waiting } => {
+                let (run, waiting) = (runs.first().map(String::as_str), Some(*waiting).filter(|waiting| *waiting > 0));
+                info!(definition, trigger, kind, due, run, runs = runs.len(), waiting, "trigger fired");
+            }
+            What::Repeated { run } => info!(definition, trigger, kind, due, run, "trigger repeated"),
+            What::Skipped { why } => info!(definition, trigger, kind, due, why, "trigger skipped"),
+            What::Missed { times } => warn!(definition, trigger, kind, due, times, "trigger missed"),
+            What::Failed { why } => warn!(definition, trigger, kind, due, why, "trigger failed"),
         }
     }
 }

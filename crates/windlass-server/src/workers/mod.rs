@@ -7,6 +7,7 @@
 //! bring their jobs back here with the next epoch, and workers that still have them say so.
 
 mod dispatcher;
+pub(crate) mod presence;
 mod queue;
 mod registry;
 mod remote;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-use windlass_core::{Awaited, TaskOutcome};
+use windlass_core::{Awaited, EventKind, TaskOutcome};
 use windlass_runtime::Away;
 
 use super::dispatcher::{Dispatcher, Poll, Refused, Reported, Stage, State};
@@ -431,7 +431,7 @@ const DATA_MAX: usize = 64 * 1024;
 impl Progress {
     /// What is wrong with it, if something is. `task.progress` may be said as such.
     pub fn problem(&mut self) -> Option<String> {
-        if self.r#type.as_deref() == Some("task.progress") {
+        if self.r#type.as_deref() == Some(EventKind::TASK_PROGRESS) {
             self.r#type = None;
         }
         if self.data.size_up_to(DATA_MAX) > DATA_MAX {

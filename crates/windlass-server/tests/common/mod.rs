@@ -2,10 +2,11 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 mod documented;
+pub mod log;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -16,6 +17,7 @@ use serde_json::{Value as Json, json};
 use tokio::sync::watch;
 use tower::ServiceExt;
 use windlass_core::{ErrorInfo, Limits, TaskOutcome};
+use windlass_dialect::Registry;
 use windlass_expr::wdl;
 use windlass_loom::{Activity, Target};
 use windlass_runtime::{Engine, EngineOptions, Tools};
@@ -71,9 +73,11 @@ pub struct Loom;
 
 const TOOLS: [&str; 5] = ["noop", "http", "gate", "fail", "echo"];
 
+static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new().with(windlass_loom::Loom));
+
 impl Compiler for Loom {
-    fn dialects(&self) -> Vec<&str> {
-        vec!["loom"]
+    fn dialects(&self) -> &Registry {
+        &REGISTRY
     }
 
     fn compile(&self, draft: &Draft, catalog: &dyn Catalog) -> Result<Compiled, Vec<Report>> {

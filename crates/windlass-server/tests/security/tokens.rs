@@ -10,7 +10,7 @@ use tower::ServiceExt;
 use windlass_server::ServerOptions;
 use windlass_server::auth::tokens::{self, TokenError};
 use windlass_server::auth::{Scope, first_token};
-use windlass_store::{SqliteOptions, SqliteStore};
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::world::{World, asking};
 

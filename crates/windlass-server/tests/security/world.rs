@@ -15,7 +15,8 @@ use windlass_server::audit::Audit;
 use windlass_server::auth::tokens::{self, Token, Wanted};
 use windlass_server::auth::{Keys, Peer, Scope, first_token};
 use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, ServerOptions, router};
-use windlass_store::{RecordChange, SqliteOptions, SqliteStore, Store};
+use windlass_store::{RecordChange, Store};
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_syntax::Report;
 use windlass_value::{Duration, Timestamp};
 

@@ -36,7 +36,7 @@ impl Gate {
 }
 
 fn outcomes(server: &Server) -> usize {
-    server.events("r").iter().filter(|event| &*event.kind == "task.processed").count()
+    server.events("r").iter().filter(|event| event.type_name() == "task.processed").count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,9 +1,9 @@
 //! Who has a job, and for how long.
 
 use serde_json::{Value as Json, json};
-use windlass_core::Status;
+use windlass_core::{Event, Status};
 use windlass_runtime::Request;
-use windlass_value::Value;
+use windlass_value::{Map, Value};
 
 use crate::support::{LEASE, ended, one, plan, server, server_with_lease, succeeded};
 
@@ -50,7 +50,7 @@ async fn an_answer_that_was_lost_is_given_again() {
     assert_eq!(worker.complete(&b, "B").await, Json::Null);
     worker.complete(&a, "A").await;
     succeeded(&mut run).await;
-    let told = server.events("r").iter().filter(|event| &*event.kind == "task.processed").count();
+    let told = server.events("r").iter().filter(|event| event.type_name() == "task.processed").count();
     assert_eq!(told, 2, "each counted once");
     server.worker("x").is_refused(&b).await;
 }
@@ -103,8 +103,8 @@ async fn who_is_silent_loses_his_job_and_nothing_he_says_later_counts() {
     zombie.is_refused(&first).await;
     succeeded(&mut run).await;
     let events = server.events("r");
-    let results: Vec<&Value> =
-        events.iter().filter(|event| &*event.kind == "task.processed").map(|event| &event.data).collect();
+    let results: Vec<Map> =
+        events.iter().filter(|event| event.type_name() == "task.processed").map(Event::fields).collect();
     assert_eq!(results.len(), 1);
     assert_eq!(results[0].get("outcome").and_then(|outcome| outcome.get("result")), Some(&Value::from("heir")));
 }
@@ -212,11 +212,11 @@ async fn a_failure_is_the_tasks_and_progress_is_seen() {
     let error = report.error.clone().expect("an error");
     assert_eq!((report.status, &*error.code, &*error.kind), (Status::Failed, "NoPhoto", "tool"));
     let events = server.events("r");
-    let told = |kind: &str| events.iter().find(|event| &*event.kind == kind).unwrap_or_else(|| panic!("{kind}"));
+    let told = |kind: &str| events.iter().find(|event| event.type_name() == kind).unwrap_or_else(|| panic!("{kind}"));
     assert_eq!(
-        told("task.progress").data.get("progress").and_then(|told| told.get("percent")),
+        told("task.progress").fields().get("progress").and_then(|told| told.get("percent")),
         Some(&Value::from(40u32))
     );
-    assert_eq!(told("photo.scaled").data.get("width"), Some(&Value::from(80u32)));
+    assert_eq!(told("photo.scaled").fields().get("width"), Some(&Value::from(80u32)));
     assert!(told("photo.scaled").path.contains("step0"), "{}", told("photo.scaled").path);
 }

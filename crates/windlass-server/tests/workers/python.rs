@@ -9,7 +9,7 @@ use tokio::process::{Child, Command};
 use windlass_core::{Event, Status};
 use windlass_runtime::Request;
 use windlass_server::Running;
-use windlass_value::Value;
+use windlass_value::{Map, Value};
 
 use crate::support::{Server, TOKEN, counts, ended, server_with_lease, succeeded, until};
 
@@ -27,7 +27,7 @@ fn worker(running: &Running, name: &str, pause: &str) -> Child {
 }
 
 fn progressed(events: &[Event]) -> usize {
-    events.iter().filter(|event| &*event.kind == "task.progress").count()
+    events.iter().filter(|event| event.type_name() == "task.progress").count()
 }
 
 async fn listening() -> (Server, Running) {
@@ -51,11 +51,11 @@ async fn another_finishes_what_a_killed_one_has_begun() {
     let said = |name: &str| output.get("step0").and_then(|step| step.get(name)).cloned();
     assert_eq!((said("by"), said("counted")), (Some("second".into()), Some(Value::from(3u32))), "{output:?}");
     let events = server.events("r");
-    let results: Vec<&Value> =
-        events.iter().filter(|event| &*event.kind == "task.processed").map(|event| &event.data).collect();
+    let results: Vec<Map> =
+        events.iter().filter(|event| event.type_name() == "task.processed").map(Event::fields).collect();
     assert_eq!(results.len(), 2, "each task counted once");
-    let progress = events.iter().filter(|event| &*event.kind == "task.progress");
-    let keys = progress.map(|event| event.data.get("progress").and_then(|told| told.get("key")).cloned());
+    let progress = events.iter().filter(|event| event.type_name() == "task.progress");
+    let keys = progress.map(|event| event.fields().get("progress").and_then(|told| told.get("key")).cloned());
     let mut keys: Vec<Option<Value>> = keys.collect();
     assert_eq!(keys.len(), 6, "one of the first, five of the second");
     keys.dedup();

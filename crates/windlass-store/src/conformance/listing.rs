@@ -4,7 +4,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::Subject;
 use super::make::{commit, creation, empty, new_run, run_row, status};
-use crate::{NewRun, Parent, RunBatch, RunFilter, RunRow, RunStatus};
+use crate::{NewRun, Parent, RUN_FORMAT, RunBatch, RunFilter, RunRow, RunStatus};
 
 pub(super) fn check(subject: &mut dyn Subject) {
     let store = subject.store();
@@ -42,6 +42,7 @@ pub(super) fn check(subject: &mut dyn Subject) {
 
 fn whole_row(row: &RunRow) {
     let expected = RunRow {
+        format: RUN_FORMAT,
         number: row.number,
         run: "r2".into(),
         plan: BlobHash([9; 32]),

@@ -1,7 +1,9 @@
 //! What every store promises, one module for each promise. A store is one that passes all of them.
 //!
-//! Checks panic with what they have found, as tests do.
+//! Checks panic with what they have found, as tests do. A crate with a store of its own implements [`Subject`] in its tests
+//! and calls [`run_all`].
 
+pub mod batches;
 mod change_mark;
 mod clean;
 mod compare_and_append;
@@ -53,11 +55,13 @@ pub trait Subject {
     }
 }
 
+/// A promise and its check.
 pub struct Promise {
     pub name: &'static str,
     pub check: fn(&mut dyn Subject),
 }
 
+/// All promises, in the order in which they are checked.
 pub const PROMISES: &[Promise] = &[
     Promise { name: "append compares before it appends", check: compare_and_append::check },
     Promise { name: "a writer with an old epoch changes nothing", check: fencing::check },

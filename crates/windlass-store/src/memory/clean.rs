@@ -7,7 +7,7 @@ use windlass_value::Timestamp;
 
 use super::MemoryStore;
 use super::image::{Image, Run};
-use crate::row::REMOVED_AT_ONCE;
+use crate::backend::REMOVED_AT_ONCE;
 use crate::{Removable, Removed, RemovedAll, StoreClean, StoreError, Swept};
 
 impl StoreClean for MemoryStore {

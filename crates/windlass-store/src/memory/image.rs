@@ -6,6 +6,7 @@ use std::sync::Arc;
 use windlass_value::{BlobHash, Timestamp};
 
 use super::sealed::{Blob, Sealed};
+use crate::RUN_FORMAT;
 use crate::{
     InboxRow, JournalRow, NewRun, NewSnapshot, PlanRow, Record, RecordRow, RunBatch, RunRow, RunStatus, SnapshotRow,
     StatusChange, TurnRow, TurnTrim, Verdict, WaitRow,
@@ -135,6 +136,7 @@ impl Image {
         let newest = [self.runs.last_key_value(), self.leaving.last_key_value()];
         let number = newest.into_iter().flatten().map(|(last, _)| last + 1).max().unwrap_or(1);
         let row = RunRow {
+            format: RUN_FORMAT,
             number,
             run: run.clone(),
             plan: new.plan,

@@ -7,7 +7,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::MemoryStore;
 use super::image::{Image, Run};
-use crate::row::COUNTED_OF_ONE;
+use crate::backend::COUNTED_OF_ONE;
 use crate::verify::JournalCheck;
 use crate::{
     InboxRow, JournalRow, OpenWait, Parent, PlanRow, RunFilter, RunRow, RunStatus, SnapshotRow, StatusCount,

@@ -6,8 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use windlass_core::plan::{Plan, VariableKind};
-use windlass_runtime::{Gate, REFERENCE, has_reference, outside};
+use windlass_runtime::{Gate, REFERENCE, SecureInput, SecureShape, has_reference, outside};
 use windlass_value::{Map, Value};
 
 use crate::http::uri::{escape, is_unreserved, unescape};
@@ -109,20 +108,20 @@ impl Seals {
 
     /// The value of a secure parameter with references in the place of what names secrets. Without a family they are for
     /// none yet.
-    pub fn sealed(&self, value: &Value, kind: VariableKind, family: Option<&str>) -> Sealed {
+    pub fn sealed(&self, value: &Value, shape: SecureShape, family: Option<&str>) -> Sealed {
         let made = |(alias, field): (String, String)| match family {
             Some(family) => self.seal(family, &alias, &field),
             None => Some(reference(&alias, &field, "")),
         };
         match value {
             Value::Null => Sealed::Good(Value::Null),
-            Value::Map(map) if map.contains_key(NAMED) => match (kind, named(map).and_then(made)) {
-                (VariableKind::String | VariableKind::Any, Some(seal)) => Sealed::Good(Value::from(seal)),
+            Value::Map(map) if map.contains_key(NAMED) => match (shape, named(map).and_then(made)) {
+                (SecureShape::Text, Some(seal)) => Sealed::Good(Value::from(seal)),
                 (_, None) => Sealed::Unusable,
                 _ => Sealed::NotWhole,
             },
             // Of an object each field is a secret of its own, or none.
-            Value::Map(map) if kind == VariableKind::Object => {
+            Value::Map(map) if shape == SecureShape::Object => {
                 let mut sealed = Map::new();
                 for (key, inner) in map.iter() {
                     let secret = match inner {
@@ -146,18 +145,9 @@ impl Seals {
         }
     }
 
-    /// The defaults of secure parameters become references for no family yet. Those that are written down as they are, are
-    /// named.
-    pub fn seal_defaults(&self, plan: &mut Plan) -> Vec<(Arc<str>, Sealed)> {
-        let mut literal = Vec::new();
-        for parameter in plan.parameters.iter_mut().filter(|parameter| parameter.secure) {
-            let Some(value) = &parameter.default else { continue };
-            match self.sealed(value, parameter.kind, None) {
-                Sealed::Good(sealed) => parameter.default = Some(sealed),
-                other => literal.push((parameter.name.clone(), other)),
-            }
-        }
-        literal
+    /// The default of a secure input as a reference for no family yet; none if it has no default.
+    pub fn sealed_default(&self, input: &SecureInput) -> Option<Sealed> {
+        Some(self.sealed(input.default.as_ref()?, input.shape, None))
     }
 }
 
@@ -237,14 +227,13 @@ impl Sealed {
 
 /// Secure parameters come as references; all else from outside holds none.
 impl Gate for Seals {
-    fn admit(&self, plan: &Plan, family: &str, input: Value) -> Result<Value, String> {
+    fn admit(&self, secure: &[SecureInput], family: &str, input: Value) -> Result<Value, String> {
         let Value::Map(map) = &input else { return Ok(outside(input)) };
         let mut admitted = Map::new();
         for (name, value) in map.iter() {
-            let secure = plan.parameters.iter().find(|parameter| parameter.secure && *parameter.name == **name);
-            let value = match secure {
+            let value = match secure.iter().find(|secure| *secure.name == **name) {
                 None => outside(value.clone()),
-                Some(parameter) => match self.sealed(value, parameter.kind, Some(family)) {
+                Some(secure) => match self.sealed(value, secure.shape, Some(family)) {
                     Sealed::Good(sealed) => sealed,
                     Sealed::Literal if self.lenient => outside(value.clone()),
                     other => return Err(format!("the parameter `{name}` {}", other.problem())),
@@ -255,14 +244,14 @@ impl Gate for Seals {
         Ok(Value::map(admitted))
     }
 
-    fn defaults(&self, plan: &Plan, family: &str) -> Result<Value, String> {
+    fn defaults(&self, secure: &[SecureInput], family: &str) -> Result<Value, String> {
         let mut defaults = Map::new();
-        for parameter in plan.parameters.iter().filter(|parameter| parameter.secure) {
-            let Some(value) = parameter.default.as_ref().filter(|value| has_reference(value)) else { continue };
-            match self.sealed(value, parameter.kind, Some(family)) {
-                Sealed::Good(sealed) => drop(defaults.insert(parameter.name.clone(), sealed)),
+        for input in secure {
+            let Some(value) = input.default.as_ref().filter(|value| has_reference(value)) else { continue };
+            match self.sealed(value, input.shape, Some(family)) {
+                Sealed::Good(sealed) => drop(defaults.insert(input.name.clone(), sealed)),
                 Sealed::Literal if self.lenient => {}
-                other => return Err(format!("the default of the parameter `{}` {}", parameter.name, other.problem())),
+                other => return Err(format!("the default of the parameter `{}` {}", input.name, other.problem())),
             }
         }
         Ok(if defaults.is_empty() { Value::Null } else { Value::map(defaults) })

@@ -1,5 +1,4 @@
-use windlass_core::plan::{Parameter, VariableKind};
-use windlass_runtime::{Gate, Publish};
+use windlass_runtime::{Gate, Publish, SecureInput, SecureShape};
 use windlass_value::{Duration, parse_json, to_json};
 
 use super::*;
@@ -99,40 +98,9 @@ async fn what_the_settings_know_is_struck_whoever_says_it() {
     }
 }
 
-fn plan() -> windlass_core::plan::Plan {
-    let kinds = [
-        ("text", VariableKind::String, true),
-        ("login", VariableKind::Object, true),
-        ("open", VariableKind::Any, false),
-    ];
-    let parameters = kinds.map(|(name, kind, secure)| Parameter { secure, ..Parameter::new(name, kind) });
-    let mut plan = empty_plan();
-    plan.parameters = parameters.to_vec();
-    plan
-}
-
-fn empty_plan() -> windlass_core::plan::Plan {
-    windlass_core::plan::Plan {
-        encoding: 1,
-        semantics: 1,
-        name: "t".into(),
-        dialect: "test".into(),
-        source: "".into(),
-        nodes: Vec::new(),
-        root: windlass_core::plan::NodeId(0),
-        expressions: Vec::new(),
-        parameters: Vec::new(),
-        outputs: None,
-        timeout: None,
-        limits: None,
-        triggers: Vec::new(),
-        metadata: Value::Null,
-        pins: Vec::new(),
-        hints: Vec::new(),
-        words: Vec::new(),
-        keeps_unbegun: false,
-        veil: Default::default(),
-    }
+fn secure() -> Vec<SecureInput> {
+    let shapes = [("text", SecureShape::Text), ("login", SecureShape::Object)];
+    shapes.map(|(name, shape)| SecureInput { name: name.into(), shape, default: None }).to_vec()
 }
 
 #[test]
@@ -163,7 +131,7 @@ fn secure_parameters_come_as_references() {
         (r#"{"login": "hunter2"}"#, Err("is secure")),
         (r#"{"text": "<secret:api:token:0>"}"#, Err("is secure")),
     ] {
-        let admitted = seals().admit(&plan(), "run", parse_json(given).unwrap()).map(|input| to_json(&input));
+        let admitted = seals().admit(&secure(), "run", parse_json(given).unwrap()).map(|input| to_json(&input));
         match kept {
             Ok(kept) => assert_eq!(admitted, Ok(kept), "{given}"),
             Err(why) => {
@@ -173,23 +141,26 @@ fn secure_parameters_come_as_references() {
         }
     }
     let without = Seals::new(|| None);
-    assert!(without.admit(&plan(), "run", parse_json(r#"{"text": {"$secret": "api"}}"#).unwrap()).is_err());
+    assert!(without.admit(&secure(), "run", parse_json(r#"{"text": {"$secret": "api"}}"#).unwrap()).is_err());
 }
 
 #[test]
 fn a_default_is_a_reference_of_each_run() {
-    let mut plan = plan();
-    plan.parameters[0].default = Some(parse_json(r#"{"$secret": "api", "field": "token"}"#).unwrap());
-    plan.parameters[1].default = Some(parse_json(r#"{"password": {"$secret": "api"}}"#).unwrap());
-    assert!(seals().seal_defaults(&mut plan).is_empty());
-    assert_eq!(plan.parameters[0].default, Some(Value::from("<secret:api:token:>")));
+    let mut secure = secure();
+    secure[0].default = Some(parse_json(r#"{"$secret": "api", "field": "token"}"#).unwrap());
+    secure[1].default = Some(parse_json(r#"{"password": {"$secret": "api"}}"#).unwrap());
+    for input in &mut secure {
+        let Some(Sealed::Good(sealed)) = seals().sealed_default(input) else { panic!("{input:?}") };
+        input.default = Some(sealed);
+    }
+    assert_eq!(secure[0].default, Some(Value::from("<secret:api:token:>")));
     for family in ["one", "other"] {
         let seal = |field: &str| Value::from(seals().seal(family, "api", field).unwrap());
         let login = Value::object([("password", seal(""))]);
         let expected = Value::object([("text", seal("token")), ("login", login)]);
-        assert_eq!(seals().defaults(&plan, family), Ok(expected));
+        assert_eq!(seals().defaults(&secure, family), Ok(expected));
     }
-    assert!(Seals::new(|| None).defaults(&plan, "one").is_err());
+    assert!(Seals::new(|| None).defaults(&secure, "one").is_err());
 }
 
 /// A tool of somebody elsewhere: what it is given, and what the one who does it makes of that with this key.

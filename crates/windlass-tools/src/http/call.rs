@@ -17,6 +17,7 @@ use super::request::{Request, basic, header_name, header_value};
 use crate::credentials::{Credential, Credentials, resolve};
 use crate::info::{ToolInfo, field, required};
 use crate::input::{Input, bad, span, with_facts};
+use crate::registry::Registration;
 use crate::sealed::SEALED_HEADERS;
 use crate::secret::Redaction;
 
@@ -48,6 +49,11 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         ("auth", "the alias is not known here"),
         ("input", "the request cannot be sent"),
     ],
+};
+
+pub(crate) const REGISTRATION: Registration = Registration {
+    info: &INFO,
+    build: |setup| setup.opening(HttpCallTool::new(setup.http.clone(), setup.credentials.clone())),
 };
 
 /// Calls HTTP services for playbooks, over the connections and by the rules of an [`HttpTool`].

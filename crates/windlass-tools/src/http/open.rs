@@ -9,13 +9,13 @@ use hyper::header::{self, HeaderName};
 use windlass_core::ErrorInfo;
 use windlass_runtime::ToolCall;
 
-use super::request::{Configured, Request};
+use super::request::{ConfiguredRequest, Request};
 use super::{HttpTool, failure, reply};
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
 /// A reply whose head has come.
-pub(crate) struct Opened {
+pub struct StreamedReply {
     request: Request,
     response: Response<Incoming>,
     bytes_max: usize,
@@ -25,37 +25,42 @@ pub(crate) struct Opened {
 impl HttpTool {
     /// Sends a request to a place in the settings and waits for the head of its reply. Time and cancellation are the
     /// caller's, and so is taking secrets out of what is told.
-    pub(crate) async fn open_stream(&self, call: &ToolCall, configured: &Configured<'_>) -> Result<Opened, ErrorInfo> {
+    pub async fn open_stream(
+        &self,
+        call: &ToolCall,
+        configured: &ConfiguredRequest<'_>,
+    ) -> Result<StreamedReply, ErrorInfo> {
         let request = Request::configured(call, configured, &self.0.user_agent)?;
         let (request, response) = self.0.follow(request).await?;
-        Ok(Opened { request, response, bytes_max: self.0.reply_bytes_max, bytes: 0 })
+        Ok(StreamedReply { request, response, bytes_max: self.0.reply_bytes_max, bytes: 0 })
     }
 
-    #[cfg(feature = "mock")]
-    pub(crate) fn reply_bytes_max(&self) -> usize {
+    /// The limit on the decoded bytes of one reply.
+    pub fn reply_bytes_max(&self) -> usize {
         self.0.reply_bytes_max
     }
 }
 
-impl Opened {
-    pub(crate) fn status(&self) -> StatusCode {
+impl StreamedReply {
+    /// The status of the reply.
+    pub fn status(&self) -> StatusCode {
         self.response.status()
     }
 
-    /// In lower case, without parameters.
-    pub(crate) fn media_type(&self) -> String {
+    /// The media type in lower case, without parameters.
+    pub fn media_type(&self) -> String {
         let full = self.header(&header::CONTENT_TYPE).unwrap_or_default();
         full.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
     /// Whether the bytes can be read as they come.
-    pub(crate) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         let encoding = self.header(&header::CONTENT_ENCODING).unwrap_or_default();
         encoding.is_empty() || encoding.eq_ignore_ascii_case("identity")
     }
 
     /// When the service wants to be asked again, in milliseconds.
-    pub(crate) fn retry_after_ms(&self) -> Option<i64> {
+    pub fn retry_after_ms(&self) -> Option<i64> {
         let exact = self.header(&RETRY_AFTER_MS).and_then(|text| text.trim().parse::<u32>().ok()).map(i64::from);
         exact.or_else(|| reply::retry_after(self.response.headers()))
     }
@@ -65,7 +70,7 @@ impl Opened {
     }
 
     /// The next piece; none at the end. All pieces together are not more than the limit.
-    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, ErrorInfo> {
+    pub async fn piece(&mut self) -> Result<Option<Bytes>, ErrorInfo> {
         while let Some(frame) = self.response.body_mut().frame().await {
             let frame = frame.map_err(|error| self.broken(&error))?;
             let Ok(bytes) = frame.into_data() else { continue };
@@ -78,8 +83,8 @@ impl Opened {
         Ok(None)
     }
 
-    /// All of it, unpacked.
-    pub(crate) async fn whole(self) -> Result<Vec<u8>, ErrorInfo> {
+    /// Reads the rest of the body and unpacks it.
+    pub async fn whole(self) -> Result<Vec<u8>, ErrorInfo> {
         let (head, body) = self.response.into_parts();
         reply::read(&self.request, &head.headers, body, self.bytes_max).await
     }

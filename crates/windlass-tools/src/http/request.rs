@@ -45,17 +45,17 @@ pub(super) struct Request {
 }
 
 /// A request whose place is in the settings, not in the definition.
-pub(crate) struct Configured<'a> {
-    pub(crate) method: Method,
-    pub(crate) url: &'a str,
-    pub(crate) headers: &'a [(String, Secret)],
+pub struct ConfiguredRequest<'a> {
+    pub method: Method,
+    pub url: &'a str,
+    pub headers: &'a [(String, Secret)],
     /// Finds every secret of the settings, whether this request has it or not.
-    pub(crate) redaction: &'a Redaction,
+    pub redaction: &'a Redaction,
     /// Sent as JSON.
-    pub(crate) body: Option<&'a Value>,
-    pub(crate) timeout: Option<Duration>,
+    pub body: Option<&'a Value>,
+    pub timeout: Option<Duration>,
     /// Redirects must not lead to another origin.
-    pub(crate) own_origin: bool,
+    pub own_origin: bool,
 }
 
 impl Request {
@@ -90,7 +90,7 @@ impl Request {
 
     pub(super) fn configured(
         call: &ToolCall,
-        from: &Configured<'_>,
+        from: &ConfiguredRequest<'_>,
         user_agent: &HeaderValue,
     ) -> Result<Request, ErrorInfo> {
         let Target { uri, login } = uri::parse(from.url, None)?;
@@ -189,7 +189,7 @@ pub(super) fn text_of(value: &Value) -> Option<String> {
 }
 
 /// Any text as a header value: what is not plain ASCII is escaped as in addresses, the same way every time.
-pub(crate) fn escaped_header(text: &str) -> HeaderValue {
+pub fn escaped_header(text: &str) -> HeaderValue {
     let is_plain = |byte: u8| matches!(byte, 0x20..=0x7e);
     let value = if text.bytes().all(is_plain) { text.to_owned() } else { uri::escape(text, is_plain) };
     HeaderValue::try_from(value).unwrap_or_else(|_| HeaderValue::from_static(""))

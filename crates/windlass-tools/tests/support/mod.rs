@@ -2,12 +2,9 @@
 
 #![allow(clippy::unwrap_used, dead_code)]
 
-pub mod canned;
-pub mod models;
-
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall};
-use windlass_tools::test_service::TestService;
+use windlass_testing::test_service::TestService;
 use windlass_tools::{HttpOptions, HttpTool, Outbound};
 use windlass_value::{parse_json, to_json};
 

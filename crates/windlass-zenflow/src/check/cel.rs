@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
+use windlass_dialect::Findings;
 use windlass_syntax::Diagnostic;
 use windlass_value::Mode;
 
 use super::Family;
 use crate::codes;
-use crate::document::{Cel, Document, Items, LoopMode, Step};
+use crate::document::{CallInput, Cel, Document, Items, LoopMode, Step};
 use crate::expr::{self, Name};
 use crate::read::Reader;
 
@@ -53,8 +54,8 @@ impl Reader<'_> {
                 inputs: &declared,
                 mode,
             };
-            if let Some(cel) = &mut step.condition {
-                self.expression(cel, &place(Mode::Guard));
+            for (cel, mode) in own_expressions(step) {
+                self.expression(cel, &place(mode));
             }
             let Some(repeat) = &mut step.repeat else { continue };
             let siblings = self::outline(&repeat.steps);
@@ -89,22 +90,24 @@ impl Reader<'_> {
             };
             let turn: &[&'static str] = if again { &["iteration"] } else { &["item", "index", "iteration"] };
             for step in &mut repeat.steps {
-                let Some(cel) = &mut step.condition else { continue };
-                let own = step.id.as_str();
+                let own = &*step.id.value.clone();
                 let (before, after) = (inner.ancestors(own), inner.and_after(own));
                 // What comes after it in the turn can only mean the turn before, and that one has ended.
                 let previous = after.iter().copied().filter(|_| again);
-                let place = Place {
-                    known: &known,
-                    ended: ended.iter().copied().chain(before).chain(previous).collect(),
-                    later: after.clone(),
-                    step: own,
-                    inside: Some(&id),
-                    binds: [turn, inputs].concat(),
-                    inputs: &declared,
-                    mode: Mode::Guard,
-                };
-                self.expression(cel, &place);
+                let ended: HashSet<&str> = ended.iter().copied().chain(before).chain(previous).collect();
+                for (cel, mode) in own_expressions(step) {
+                    let place = Place {
+                        known: &known,
+                        ended: ended.clone(),
+                        later: after.clone(),
+                        step: own,
+                        inside: Some(&id),
+                        binds: [turn, inputs].concat(),
+                        inputs: &declared,
+                        mode,
+                    };
+                    self.expression(cel, &place);
+                }
             }
         }
         document.steps = steps;
@@ -163,6 +166,15 @@ impl Reader<'_> {
     }
 }
 
+/// The expressions of a step itself, without those of its loop.
+fn own_expressions(step: &mut Step) -> impl Iterator<Item = (&mut Cel, Mode)> {
+    let input = step.call.as_mut().and_then(|call| match &mut call.input {
+        CallInput::Cel(cel) => Some((cel, Mode::Value)),
+        CallInput::Literal(_) => None,
+    });
+    step.condition.as_mut().map(|cel| (cel, Mode::Guard)).into_iter().chain(input)
+}
+
 fn unique<'i>(ids: impl Iterator<Item = &'i str>) -> Vec<String> {
     let mut once = HashSet::new();
     ids.filter(|id| !id.is_empty() && once.insert(*id)).map(str::to_owned).collect()
@@ -185,6 +197,7 @@ fn outline(steps: &[Step]) -> Vec<Step> {
         include: None,
         repeat: None,
         budget: None,
+        call: None,
     };
     steps.iter().map(bare).collect()
 }

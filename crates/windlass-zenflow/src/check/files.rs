@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use crate::codes;
 use crate::document::{Document, Spanned};
-use crate::files::{Disk, FileProblem};
 use crate::options::ContextFiles;
 use crate::paths::{self, Folder, Trouble};
 use crate::read::Reader;
+use windlass_dialect::Findings;
+use windlass_dialect::{Disk, FileProblem};
 
 /// Bytes of one file.
 const BYTES_MAX: u64 = 10 << 20;

@@ -6,7 +6,7 @@ use windlass_syntax::Diagnostic;
 
 use crate::codes;
 use crate::document::Step;
-use crate::read::{Reader, STEPS_MAX};
+use crate::read::Reader;
 
 /// One list of steps, and who comes before whom.
 pub(crate) struct Family<'d> {
@@ -64,7 +64,7 @@ impl Reader<'_> {
     /// Each circle of dependencies once, at the step of it that comes first.
     pub fn cycles(&mut self, steps: &[Step]) {
         // Such a list is refused anyway.
-        if steps.len() > STEPS_MAX {
+        if steps.len() > self.options.limits.max_steps_zenflow {
             return;
         }
         let family = Family::new(steps);

@@ -1,5 +1,6 @@
 //! Agents that say when a loop ends: their result must have a boolean `done`.
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Span};
 use windlass_value::Value;
 

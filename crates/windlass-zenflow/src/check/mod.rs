@@ -14,6 +14,7 @@ mod tools;
 
 use std::collections::{HashMap, HashSet};
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Span, did_you_mean, list_of};
 
 use crate::codes;

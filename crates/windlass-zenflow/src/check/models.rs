@@ -46,8 +46,8 @@ pub(crate) fn unasked(document: &Document, is_root: bool, options: &Options, fou
 type Asked<'d> = (Option<&'d Spanned<String>>, Span);
 
 fn of_step<'d>(step: &'d Step, document: &'d Document, asked: &mut Vec<Asked<'d>>) {
-    // An included file is looked at by itself.
-    if step.include.is_some() {
+    // An included file is looked at by itself, and so is a definition that is called.
+    if step.include.is_some() || step.call.is_some() {
         return;
     }
     let of_agent = |name: &Spanned<String>| document.agent(name).and_then(|agent| agent.model.as_ref());

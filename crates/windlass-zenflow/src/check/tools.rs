@@ -1,5 +1,6 @@
 //! The tools that agents name.
 
+use windlass_dialect::Findings;
 use windlass_syntax::{list_of, nearest};
 
 use crate::codes;

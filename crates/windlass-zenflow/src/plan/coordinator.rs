@@ -1,5 +1,6 @@
 //! The coordinator: an agent beside the steps that reads what they write, and may write to them.
 
+use windlass_core::EventKind;
 use windlass_core::plan::{
     Action, Amount, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, Rule, Task, Wait, Write, WriteOp,
 };
@@ -33,7 +34,6 @@ const THINKS: Duration = Duration::from_secs(300);
 /// How long it has for its last word when all steps have ended: then nobody waits for it any more.
 const LAST_WORD: Duration = Duration::from_secs(60);
 
-const NARRATION: &str = "coordinator.narration";
 const FORWARD: &str = "forward_to_agent";
 const NARRATE: &str = "narrate";
 const FINALIZE: &str = "finalize";
@@ -65,7 +65,7 @@ impl Planner<'_> {
         let ask = self.coordinator_ask(here, span);
         let act = self.coordinator_act(id, span);
         let told = self.plain("trouble_told", span);
-        let tell = silent("failed", Action::Tell { kind: "coordinator.failed".into(), data: told });
+        let tell = silent("failed", Action::Tell { kind: EventKind::COORDINATOR_FAILED.into(), data: told });
         self.pipeline(id, vec![begin, wait, ask, act, tell]);
         let output = self.plain("results", span);
         let node = self.get(id);
@@ -142,9 +142,9 @@ impl Planner<'_> {
         let to = self.argument("target_step_id", None, span);
         let posts = self.forwards(to, span);
         let narrates = self.calls_one_of(&[NARRATE], span);
-        let narrated = self.tells(NARRATION, NARRATE, span);
+        let narrated = self.tells(EventKind::COORDINATOR_NARRATION, NARRATE, span);
         let finalizes = self.calls_one_of(&[FINALIZE], span);
-        let finalized = self.tells("coordinator.synthesis", FINALIZE, span);
+        let finalized = self.tells(EventKind::COORDINATOR_SYNTHESIS, FINALIZE, span);
         let after = self.condition("after", [("tool", Value::from(FINALIZE))], span);
         let late = [("text", Value::from("the call was not made: it stands after `finalize`")), ("error", true.into())];
         let late = self.agent("done", late, Mode::Value, span);
@@ -217,7 +217,7 @@ impl Planner<'_> {
         let posted = self.agent("posted", [("kept", Value::from("posted"))], Mode::Value, span);
         tasks[0].rules = vec![rule(Some(wraps), Directive::Jump(2), kept)];
         tasks[1].rules = vec![rule(None, Directive::Break, Vec::new())];
-        tasks.push(silent(NARRATE, Action::Tell { kind: NARRATION.into(), data: told }));
+        tasks.push(silent(NARRATE, Action::Tell { kind: EventKind::COORDINATOR_NARRATION.into(), data: told }));
         tasks.push(silent("posted", Action::Evaluate(posted)));
         tasks
     }

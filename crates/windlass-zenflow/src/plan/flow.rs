@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{
-    After, Child, Ending, Graph, NodeId, NodeKind, OnFailure, Parameter, Pick, VariableKind, Wording,
+    After, Call, Child, Ending, Graph, NodeId, NodeKind, OnFailure, Parameter, Pick, VariableKind, Wording,
 };
 use windlass_core::{Status, StatusSet};
 use windlass_value::{Duration, Map, Mode, Value};
@@ -11,10 +11,9 @@ use windlass_value::{Duration, Map, Mode, Value};
 use super::agent::AgentStep;
 use super::coordinator::COORDINATOR;
 use super::planner::{Context, Here, Planner, Told, limited, texts, tried_again};
-use crate::document::{Document, FlowOptions, Include, OutputMode, Scheduler, Step, Strategy};
-
-/// Steps at a time if nobody says anything.
-const STEPS_AT_ONCE: u64 = 5;
+use crate::document::{
+    CallInput, DefinitionCall, Document, FlowOptions, Include, OutputMode, Scheduler, Step, Strategy,
+};
 
 const BUDGET: &str = "raise the budget under x-windlass; a call sets aside what its prompt may need and room for the \
                       answer. `windlass events RUN` shows what was spent";
@@ -114,7 +113,8 @@ impl Planner<'_> {
 
     pub fn at_once(&self, options: &FlowOptions) -> u32 {
         let written = options.max_concurrency.map(|most| most.value).filter(|most| *most > 0);
-        let most = written.or(self.options.max_concurrency.filter(|most| *most > 0)).unwrap_or(STEPS_AT_ONCE);
+        let usual = self.options.limits.default_step_concurrency_zenflow.max(1);
+        let most = written.or(self.options.max_concurrency.filter(|most| *most > 0)).unwrap_or(usual);
         u32::try_from(most).unwrap_or(u32::MAX)
     }
 
@@ -154,10 +154,11 @@ impl Planner<'_> {
     fn step(&mut self, step: &Step, siblings: &[Step], parent: NodeId, here: &Here<'_>) -> NodeId {
         let here = &Here { context: told(step, siblings, here), ..here.clone() };
         let here = &self.counting(here, step.budget.as_ref());
-        let id = match (&step.include, &step.repeat) {
-            (Some(include), _) => self.include(step, include, parent, here),
-            (None, Some(repeat)) => self.looped(step, repeat, parent, here),
-            (None, None) => self.agent_step(&AgentStep::of(step, here), parent, here),
+        let id = match (&step.call, &step.include, &step.repeat) {
+            (Some(call), ..) => self.call(step, call, parent, here),
+            (None, Some(include), _) => self.include(step, include, parent, here),
+            (None, None, Some(repeat)) => self.looped(step, repeat, parent, here),
+            (None, None, None) => self.agent_step(&AgentStep::of(step, here), parent, here),
         };
         let (retry, reports) = (step.retries.and_then(|retries| tried_again(retries.value)), self.reports());
         let mut budget = self.budget(step.budget.as_ref());
@@ -175,6 +176,26 @@ impl Planner<'_> {
     /// The time of a step without a loop.
     pub fn step_time(step: &Step, here: &Here<'_>) -> Option<Duration> {
         step.timeout.or(here.document.options.step_timeout).map(|timeout| timeout.value)
+    }
+
+    /// A child run; the step's result is the child's output.
+    fn call(&mut self, step: &Step, call: &DefinitionCall, parent: NodeId, here: &Here<'_>) -> NodeId {
+        let (name, span) = (call.definition.as_str(), call.definition.span);
+        let id = self.node(&step.id, "call", Some(parent), step.span);
+        if !self.options.registered.has_definition(name) && !self.calls.iter().any(|(known, _)| known == name) {
+            self.calls.push((name.to_owned(), self.inside.unwrap_or(span)));
+        }
+        let definition = self.value(Value::from(name), span);
+        let input = match &call.input {
+            CallInput::Literal(input) => self.value(input.value.clone(), input.span),
+            CallInput::Cel(cel) => self.cel(cel, Mode::Value),
+        };
+        let output = self.agent("called", [("name", Value::from(step.id.as_str()))], Mode::Value, step.span);
+        let node = self.get(id);
+        node.kind = NodeKind::Call(Call { definition, input });
+        node.timeout = Self::step_time(step, here).and_then(limited);
+        node.output = Some(output);
+        id
     }
 
     fn include(&mut self, step: &Step, include: &Include, parent: NodeId, here: &Here<'_>) -> NodeId {

@@ -12,9 +12,6 @@ use super::planner::{Around, Here, Planner, limited, own, rule, silent, texts};
 use crate::document::{Cel, FlowOptions, Items, Loop, LoopMode, OutputMode, Spanned, Step};
 use windlass_value::Duration;
 
-/// Turns of a `forEach` at once, whatever is asked for.
-const TURNS_AT_ONCE: u64 = 100;
-
 /// What repeats, and until when.
 struct Repeat<'d> {
     turns: Spanned<u64>,
@@ -66,15 +63,16 @@ impl Planner<'_> {
             Items::Literal(list) => self.value(list.value.clone(), list.span),
             Items::Cel(cel) => self.cel(cel, Mode::Value),
         };
-        if let Some(most) = most.filter(|most| most.value > TURNS_AT_ONCE) {
-            let message = format!("at most {TURNS_AT_ONCE} iterations run at once, not {}", most.value);
+        let limit = self.options.limits.max_loop_concurrency_zenflow.max(1);
+        if let Some(most) = most.filter(|most| most.value > limit) {
+            let message = format!("at most {limit} iterations run at once, not {}", most.value);
             self.warning("concurrency_capped", most.span, message);
         }
-        let at_once = most.map(|most| most.value).filter(|most| *most > 0).unwrap_or(TURNS_AT_ONCE);
+        let at_once = most.map(|most| most.value).filter(|most| *most > 0).unwrap_or(limit);
         let body = self.body(id, step, repeat, here, false);
         let entry = self.agent("iteration", [("name", Value::from(step.id.as_str()))], Mode::Value, step.span);
         PlanLoop {
-            in_flight: Amount::Fixed(at_once.min(TURNS_AT_ONCE)),
+            in_flight: Amount::Fixed(at_once.min(limit)),
             on_turn_failure: TurnFailure::Stop { running_finish: true },
             collect: Collect::List,
             entry: Some(entry),

@@ -1,6 +1,6 @@
 //! From a checked document to the plan.
 //!
-//! - `planner` nodes and expressions · `flow` steps, their order and what is included · `agent` the pipeline of an agent
+//! - `planner` nodes and expressions · `flow` steps, their order, what is included or called · `agent` the pipeline of an agent
 //! - `tools` calls of tools · `loops` forEach, repeat and judges · `coordinator` mail and whoever reads it · `costs` budgets
 //!   and prices
 
@@ -13,16 +13,19 @@ mod planner;
 mod tools;
 
 use windlass_core::plan::Plan;
-use windlass_syntax::Diagnostics;
+use windlass_syntax::{Diagnostics, Span};
 
 use crate::Options;
 use crate::document::Document;
 use planner::Planner;
 
+/// Definitions that are called and not registered, each once, and where.
+pub(crate) type Calls = Vec<(String, Span)>;
+
 /// Problems that only the compiler can find go to `diagnostics`; they are of the document's own file.
-pub(crate) fn compile(document: &Document, options: &Options, diagnostics: &mut Diagnostics) -> Plan {
+pub(crate) fn compile(document: &Document, options: &Options, diagnostics: &mut Diagnostics) -> (Plan, Calls) {
     let mut planner = Planner::new(document, options, diagnostics);
     planner.run(document);
     planner.plan.triggers = document.extensions.triggers.clone();
-    planner.plan
+    (planner.plan, planner.calls)
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use windlass_core::Status;
 use windlass_core::plan::{
-    Action, Amount, Backoff, Directive, ExprId, ExpressionSource, Growth, Jitter, Node, NodeId, NodeKind, Pipeline,
-    Plan, Retry, Rule, SourceSpan, Task, Timeout, Write, WriteOp,
+    Action, Amount, Backoff, Directive, ExprId, Growth, Jitter, Node, NodeId, NodeKind, Pipeline, Plan, Retry, Rule,
+    SourceSpan, Task, Timeout, Write, WriteOp,
 };
+use windlass_dialect::{add_expression, source_span};
 use windlass_syntax::{Diagnostic, Diagnostics, Span};
 use windlass_value::{Duration, Level, Map, Mode, Value};
 
+use super::Calls;
 use crate::Options;
 use crate::document::{Cel, Document};
 
@@ -22,6 +24,8 @@ pub(super) struct Planner<'a> {
     pub coordinated: bool,
     /// The include step of the document's own file that is being read: what it includes has no place in that file.
     pub inside: Option<Span>,
+    /// Definitions that are called and not registered, each once.
+    pub calls: Calls,
 }
 
 /// Where steps stand.
@@ -65,13 +69,12 @@ pub(super) struct Around {
 impl<'a> Planner<'a> {
     pub fn new(document: &Document, options: &'a Options, diagnostics: &'a mut Diagnostics) -> Planner<'a> {
         let plan = Plan::new(document.name.as_str(), "zenflow", document.source.text.clone());
-        Planner { plan, options, diagnostics, coordinated: false, inside: None }
+        Planner { plan, options, diagnostics, coordinated: false, inside: None, calls: Vec::new() }
     }
 
     /// The place in the document's own file.
     pub fn span(&self, span: Span) -> SourceSpan {
-        let span = self.inside.unwrap_or(span);
-        SourceSpan { start: span.start as u32, end: span.end as u32 }
+        source_span(self.inside.unwrap_or(span))
     }
 
     pub fn problem(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
@@ -145,8 +148,7 @@ impl<'a> Planner<'a> {
     }
 
     fn expression(&mut self, language: &str, source: Value, mode: Mode, span: Span) -> ExprId {
-        let span = self.span(span);
-        self.plan.add_expression(ExpressionSource { language: language.into(), source, mode, span })
+        add_expression(&mut self.plan, language, source, mode, self.inside.unwrap_or(span))
     }
 
     /// A rule that fails a step for a reason of its own.

@@ -1,8 +1,8 @@
 //! Calls of tools: which tools an agent is offered by the workflow itself, and what its calls lead to.
 
 use windlass_core::plan::{
-    Action, Amount, Branch, Case, Check, Collect, Effect, Exhausted, ExprId, Loop, LoopLimits, NodeId, NodeKind, Post,
-    Source, Task, Test, TurnFailure,
+    Action, Amount, Branch, Case, Collect, Effect, ExprId, Loop, LoopLimits, NodeId, NodeKind, Post, Source, Task,
+    Test, TurnFailure,
 };
 use windlass_syntax::Span;
 use windlass_value::{Mode, Value};
@@ -13,9 +13,6 @@ use super::planner::{Planner, folder, silent};
 
 pub(super) const SUBMIT_RESULT: &str = "submit_result";
 pub(super) const SEND_MESSAGE: &str = "send_message";
-
-/// Calls of one reply at once.
-const CALLS_AT_ONCE: u64 = 10;
 
 fn offered(name: &str, description: &str, parameters: Value) -> Value {
     Value::object([("name", Value::from(name)), ("description", Value::from(description)), ("parameters", parameters)])
@@ -75,7 +72,8 @@ impl Planner<'_> {
         let work = folder(self.options.work_folder.as_deref());
         let input = self.agent("tool", [("allow", allow), ("deny", deny), ("folder", work)], Mode::Value, span);
         let otherwise = vec![Task::new(Action::Effect(Effect::new("agent_tool", input)))];
-        self.calls(id, step.name, span, CALLS_AT_ONCE, leads, otherwise)
+        let at_once = self.options.limits.max_agent_tool_concurrency.max(1);
+        self.calls(id, step.name, span, at_once, leads, otherwise)
     }
 
     pub fn calls_one_of(&mut self, tools: &[&str], span: Span) -> ExprId {
@@ -131,7 +129,6 @@ impl Planner<'_> {
             collect: Collect::List,
             entry: Some(entry),
             machinery: true,
-            judge_fails: false,
             ..self.bare_loop("calls", source, body)
         };
         self.get(id).kind = NodeKind::Loop(Box::new(looping));
@@ -141,34 +138,12 @@ impl Planner<'_> {
     /// A loop that only goes round.
     pub fn bare_loop(&self, kind: &str, source: Source, body: NodeId) -> Loop {
         let limits = &self.options.limits;
-        let items = matches!(source, Source::Each(_));
-        Loop {
-            kind: kind.into(),
-            source,
-            check: Check::Never,
-            judge: None,
-            limits: LoopLimits {
-                turns: None,
-                time: None,
-                cuts_turn: false,
-                turns_max: if items { limits.loop_items_max } else { limits.loop_turns_max },
-                time_max: limits.loop_time_max,
-                budget: Vec::new(),
-            },
-            on_exhausted: Exhausted::Fail,
-            delay: None,
-            in_flight: Amount::Fixed(1),
-            on_turn_failure: TurnFailure::Stop { running_finish: false },
-            body,
-            collect: Collect::Last,
-            break_when: None,
-            stall: None,
-            records: None,
-            entry: None,
-            item: None,
-            turn_path: Default::default(),
-            machinery: Default::default(),
-            judge_fails: false,
-        }
+        let looping = match source {
+            Source::Each(items) => Loop::each(items, body, limits),
+            Source::Repeat => Loop::repeat(body, limits),
+        };
+        // Its definition names the number of iterations; the step's timeout covers the whole loop.
+        let limits = LoopLimits { turns: None, time: None, cuts_turn: false, ..looping.limits };
+        Loop { kind: kind.into(), limits, collect: Collect::Last, ..looping }
     }
 }

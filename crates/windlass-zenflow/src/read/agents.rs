@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Key, Kind, Node, to_value};
 
 use super::{Reader, is_blank};

@@ -1,12 +1,13 @@
 //! `x-windlass`: what this engine adds to the format.
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Kind, Node, to_value};
 use windlass_triggers::{Codes, Extension};
-use windlass_value::Value;
+use windlass_value::{Map, Value};
 
 use super::Reader;
 use crate::codes;
-use crate::document::{Budget, Coordinator, CoordinatorMode, Extensions, Spanned};
+use crate::document::{Budget, CallInput, Coordinator, CoordinatorMode, DefinitionCall, Extensions, Spanned};
 
 const MODES: [(&str, CoordinatorMode); 3] =
     [("auto", CoordinatorMode::Auto), ("on", CoordinatorMode::On), ("off", CoordinatorMode::Off)];
@@ -41,11 +42,53 @@ impl Reader<'_> {
         extensions
     }
 
-    /// Steps and loops have a budget and nothing else.
+    /// Steps have a budget, or call another definition.
+    pub fn step_extensions(&mut self, node: &Node) -> (Option<Budget>, Option<DefinitionCall>) {
+        let Some(mut object) = self.object(node, "`x-windlass`") else { return (None, None) };
+        let budget = object.take("budget").and_then(|node| self.budget(node));
+        let call = object.take("call").and_then(|node| self.call(node));
+        object.finish(codes::VALIDATION, "`x-windlass` of a step", &mut self.found);
+        (budget, call)
+    }
+
+    /// A name alone, or a name with an input.
+    fn call(&mut self, node: &Node) -> Option<DefinitionCall> {
+        let nothing = || CallInput::Literal(Spanned::new(Value::map(Map::new()), node.span));
+        if node.as_map().is_none() {
+            let definition = self.word(node, "call")?;
+            return Some(DefinitionCall { span: node.span, definition, input: nothing() });
+        }
+        let mut object = self.object(node, "`call`")?;
+        let definition = object.take("definition");
+        let input = object.take("input").map(|node| self.call_input(node));
+        object.finish(codes::VALIDATION, "`call`", &mut self.found);
+        let Some(definition) = definition else {
+            let hint = "add `definition:` with the name of what is to run";
+            self.error(codes::VALIDATION, node.span, "`call` has no `definition`", hint);
+            return None;
+        };
+        let definition = self.word(definition, "definition")?;
+        Some(DefinitionCall { span: node.span, definition, input: input.unwrap_or_else(|| Some(nothing()))? })
+    }
+
+    fn call_input(&mut self, node: &Node) -> Option<CallInput> {
+        match &node.kind {
+            Kind::Str(_) => self.cel(node, "input").map(CallInput::Cel),
+            Kind::Map(_) => Some(CallInput::Literal(Spanned::new(to_value(node), node.span))),
+            Kind::Null => Some(CallInput::Literal(Spanned::new(Value::map(Map::new()), node.span))),
+            _ => {
+                let hint = "such as {pieces: 3} or \"{'pieces': steps.count.result.n}\"";
+                self.wrong(node, "input", "an object, or an expression that gives one", hint);
+                None
+            }
+        }
+    }
+
+    /// Loops have a budget and nothing else.
     pub fn only_budget(&mut self, node: &Node) -> Option<Budget> {
         let mut object = self.object(node, "`x-windlass`")?;
         let budget = object.take("budget").and_then(|node| self.budget(node));
-        object.finish(codes::VALIDATION, "`x-windlass` of a step or a loop", &mut self.found);
+        object.finish(codes::VALIDATION, "`x-windlass` of a loop", &mut self.found);
         budget
     }
 

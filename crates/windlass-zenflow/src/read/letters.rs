@@ -1,5 +1,6 @@
 //! Characters that make a text look like another one.
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Span, Text};
 
 use super::Reader;

@@ -1,8 +1,9 @@
 //! `loop`: over a list, or again until something says stop.
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, to_value};
 
-use super::{Reader, STEPS_MAX};
+use super::Reader;
 use crate::codes;
 use crate::document::{Items, Loop, LoopMode, OutputMode, Spanned, Step};
 
@@ -99,7 +100,11 @@ impl Reader<'_> {
             }
             Kind::List(items) => {
                 self.too_many(key, items.len());
-                items.iter().take(STEPS_MAX).filter_map(|item| self.step(item, true)).collect()
+                items
+                    .iter()
+                    .take(self.options.limits.max_steps_zenflow)
+                    .filter_map(|item| self.step(item, true))
+                    .collect()
             }
             _ => {
                 self.wrong(node, "steps", "a list of steps", "write each as `- id: …`");

@@ -13,15 +13,14 @@ mod scalars;
 mod settings;
 mod steps;
 
-use windlass_syntax::{Diagnostic, Diagnostics, Key, Kind, Node, Object, Source, Span};
+use windlass_dialect::Findings;
+use windlass_syntax::{Diagnostics, Key, Kind, Node, Object, Source, Span};
 
 use crate::codes;
 use crate::document::{Document, Extensions, FlowOptions, Spanned};
 use crate::options::Options;
 use crate::paths::Folder;
 
-/// The most steps of one list.
-pub(crate) const STEPS_MAX: usize = 100;
 /// Characters of descriptions and instructions.
 pub(crate) const TEXT_MAX: usize = 2_000;
 
@@ -42,15 +41,13 @@ pub(crate) struct Read {
 /// Names and paths; a path that cannot be right is none.
 pub(crate) type Includes = Vec<(Spanned<String>, Option<Spanned<String>>)>;
 
+impl Findings for Reader<'_> {
+    fn diagnostics(&mut self) -> &mut Diagnostics {
+        &mut self.found
+    }
+}
+
 impl<'a> Reader<'a> {
-    pub fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
-        self.found.push(Diagnostic::error(code, span, message).hint(hint));
-    }
-
-    pub fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
-        self.found.push(Diagnostic::warning(code, span, message).hint(hint));
-    }
-
     /// None if the tree is no object at all.
     pub fn document(&mut self, source: &Source, tree: &Node) -> Option<Read> {
         let mut object = self.object(tree, "a workflow")?;
@@ -143,9 +140,10 @@ impl<'a> Reader<'a> {
     }
 
     fn too_many(&mut self, key: &Key, count: usize) {
-        if count > STEPS_MAX {
+        let most = self.options.limits.max_steps_zenflow;
+        if count > most {
             self.cut = true;
-            let message = format!("there are {count} steps, more than the {STEPS_MAX} that one list may have");
+            let message = format!("there are {count} steps, more than the {most} that one list may have");
             let hint = "put some of them into a workflow of their own and `include` it";
             self.error(codes::VALIDATION, key.span, message, hint);
         }

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Span, Text};
 
 use super::Reader;
 use crate::codes;
-use crate::files::FileProblem;
 use crate::paths::{self, Trouble};
+use windlass_dialect::FileProblem;
 
 /// Bytes of a file that is referred to.
 const BYTES_MAX: u64 = 1 << 20;

@@ -1,5 +1,6 @@
 //! Numbers, durations and texts.
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Kind, Node, Span, Text, did_you_mean, list_of};
 use windlass_value::{Duration, Value};
 

@@ -1,5 +1,6 @@
 //! `options` of a workflow.
 
+use windlass_dialect::Findings;
 use windlass_syntax::Node;
 
 use super::Reader;

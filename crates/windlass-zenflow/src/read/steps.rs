@@ -2,12 +2,16 @@
 
 use std::collections::HashSet;
 
+use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Text};
 
 use super::agents::{ID_HINT, is_id};
-use super::{Reader, STEPS_MAX, start};
+use super::{Reader, start};
 use crate::codes;
-use crate::document::{Cel, Include, Spanned, Step};
+use crate::document::{Cel, DefinitionCall, Include, Spanned, Step};
+
+/// Keys of agents, and other ways to do a step's work.
+const CALL_EXCLUDES: [&str; 7] = ["agent", "instructions", "contextFiles", "model", "maxRetries", "include", "loop"];
 
 impl Reader<'_> {
     pub fn top_steps(&mut self, key: &Key, node: &Node) -> Vec<Step> {
@@ -19,7 +23,11 @@ impl Reader<'_> {
             }
             Kind::List(items) => {
                 self.too_many(key, items.len());
-                return items.iter().take(STEPS_MAX).filter_map(|item| self.step(item, false)).collect();
+                return items
+                    .iter()
+                    .take(self.options.limits.max_steps_zenflow)
+                    .filter_map(|item| self.step(item, false))
+                    .collect();
             }
             _ => self.wrong(node, "steps", "a list of steps", "write each as `- id: …`"),
         }
@@ -32,6 +40,13 @@ impl Reader<'_> {
         let id = self.step_id(node, &mut object);
         if object.peek("include").is_some() {
             self.include_alone(&object);
+        }
+        let (budget, call) = match object.take("x-windlass") {
+            Some(node) => self.step_extensions(node),
+            None => (None, None),
+        };
+        if let Some(call) = &call {
+            self.call_alone(&object, call);
         }
         let step = Step {
             span: node.span,
@@ -54,7 +69,8 @@ impl Reader<'_> {
                 }
                 false => self.repeat(key, node),
             }),
-            budget: object.take("x-windlass").and_then(|node| self.only_budget(node)),
+            budget,
+            call,
         };
         object.finish(codes::VALIDATION, "a step", &mut self.found);
         self.idle(&step);
@@ -91,7 +107,7 @@ impl Reader<'_> {
             }
         }
         // There are not more siblings than that: one of these is missing already.
-        ids.truncate(STEPS_MAX);
+        ids.truncate(self.options.limits.max_steps_zenflow);
         ids
     }
 
@@ -146,8 +162,32 @@ impl Reader<'_> {
         }
     }
 
+    /// A step that is a run of another definition has no agent.
+    fn call_alone(&mut self, object: &Object, call: &DefinitionCall) {
+        for name in CALL_EXCLUDES {
+            let Some((key, _)) = object.peek(name) else { continue };
+            let message = format!("a step with `call` cannot have `{name}`");
+            let hint = match name {
+                "loop" => "write a loop with `steps`, and `call` the definition in one of them",
+                "include" => {
+                    "`include` makes another workflow a part of this one, `call` runs a definition by itself: keep one"
+                }
+                _ => "the definition that is called does the work: remove it here",
+            };
+            let problem = Diagnostic::error(codes::VALIDATION, key.span, message);
+            self.push(problem.label(call.span, "the call").hint(hint));
+        }
+    }
+
     /// What is said and cannot mean anything.
     fn idle(&mut self, step: &Step) {
+        if step.call.is_some() {
+            if let Some(budget) = &step.budget {
+                let hint = "the definition that is called has a budget of its own";
+                self.warning(codes::NO_EFFECT, budget.span, "`budget` has no effect on a call", hint);
+            }
+            return;
+        }
         if step.include.is_some() {
             if let Some(retries) = &step.max_retries {
                 let hint = "`retries` repeats the whole include; the included steps have `maxRetries` of their own";

@@ -165,7 +165,7 @@ fn text_of(messages: &Value) -> String {
 
 fn events(ran: &Ran, wanted: &Value) -> Vec<String> {
     let one = |(kind, wanted): (&std::sync::Arc<str>, &Value)| {
-        let count = ran.events.iter().filter(|event| event.kind == *kind).count();
+        let count = ran.events.iter().filter(|event| *event.type_name() == **kind).count();
         compare(&format!("events {kind}"), wanted, &Value::from(count))
     };
     wanted.as_map().into_iter().flat_map(Map::iter).flat_map(one).collect()

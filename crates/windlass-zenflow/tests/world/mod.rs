@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use windlass_agents::language::Agent;
 use windlass_core::Event;
 use windlass_core::plan::Plan;
-use windlass_expr::agent::Agent;
 use windlass_expr::cel::Cel;
 use windlass_runtime::{Engine, EngineOptions, FinalReport, Request, StartOptions, Tools};
 use windlass_store::{MemoryStore, Store};
@@ -107,13 +107,13 @@ impl Case {
         let (answers, mut on_their_way) = (script.clone(), mails.len());
         let listening = tokio::spawn(async move {
             while let Ok(event) = stream.recv().await {
-                if matches!(&*event.kind, "message.sent" | "message.dropped") && on_their_way > 0 {
+                if matches!(event.type_name(), "message.sent" | "message.dropped") && on_their_way > 0 {
                     on_their_way -= 1;
                     if on_their_way == 0 {
                         answers.answers_now();
                     }
                 }
-                let ended = &*event.kind == "workflow.finished" || &*event.kind == "workflow.halted";
+                let ended = event.type_name() == "workflow.finished" || event.type_name() == "workflow.halted";
                 kept.lock().unwrap_or_else(PoisonError::into_inner).push(event);
                 if ended {
                     break;
@@ -136,8 +136,8 @@ impl Case {
 /// Events as lines, for whoever looks why a case fails.
 pub fn told(events: &[Event]) -> String {
     let line = |event: &Event| {
-        let data: String = to_json(&event.data).chars().take(300).collect();
-        format!("{} {} {data}", event.kind, event.path)
+        let data: String = to_json(&Value::map(event.fields())).chars().take(300).collect();
+        format!("{} {} {data}", event.type_name(), event.path)
     };
     events.iter().map(line).collect::<Vec<_>>().join("\n")
 }

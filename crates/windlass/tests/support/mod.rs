@@ -147,7 +147,7 @@ pub async fn events(handle: &Handle, after: u64) -> Vec<RunEvent> {
 pub async fn seen(handle: &Handle, kind: &str, times: usize) -> Vec<RunEvent> {
     let mut stream = handle.events(0).expect("readable");
     let mut events: Vec<RunEvent> = Vec::new();
-    while events.iter().filter(|event| &*event.kind == kind).count() < times {
+    while events.iter().filter(|event| event.type_name() == kind).count() < times {
         let event = in_time(stream.next()).await.unwrap_or_else(|| panic!("no {kind} in {:#?}", told(&events)));
         events.push(event.expect("readable"));
     }
@@ -156,20 +156,20 @@ pub async fn seen(handle: &Handle, kind: &str, times: usize) -> Vec<RunEvent> {
 
 /// Kind and path of each.
 pub fn told(events: &[RunEvent]) -> Vec<String> {
-    events.iter().map(|event| format!("{} {}", event.kind, event.path).trim_end().to_owned()).collect()
+    events.iter().map(|event| format!("{} {}", event.type_name(), event.path).trim_end().to_owned()).collect()
 }
 
 pub fn count(events: &[RunEvent], kind: &str) -> usize {
-    events.iter().filter(|event| &*event.kind == kind).count()
+    events.iter().filter(|event| event.type_name() == kind).count()
 }
 
 pub fn place(events: &[RunEvent], told: &str) -> usize {
-    let found = events.iter().position(|event| format!("{} {}", event.kind, event.path).trim_end() == told);
+    let found = events.iter().position(|event| format!("{} {}", event.type_name(), event.path).trim_end() == told);
     found.unwrap_or_else(|| panic!("no {told} in {:#?}", self::told(events)))
 }
 
 pub fn field(event: &RunEvent, name: &str) -> Value {
-    event.data.get(name).cloned().unwrap_or_default()
+    event.fields().get(name).cloned().unwrap_or_default()
 }
 
 /// A directory that goes with its test.

@@ -47,7 +47,7 @@ async fn watch(handle: &Handle) -> Result<Vec<String>, windlass::Error> {
     let mut events = handle.events(0)?;
     while let Some(event) = events.next().await {
         let event = event?;
-        seen.push(format!("{} {} {}", event.seq, event.kind, event.path));
+        seen.push(format!("{} {} {}", event.seq, event.type_name(), event.path));
     }
     Ok(seen)
 }

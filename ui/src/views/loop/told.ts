@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from "react";
 import { api, type Event, type Json, type Usage } from "../../api";
+import { isEvent } from "../../api/types";
 
 export interface Told {
   verdict?: Json;
@@ -45,14 +46,15 @@ export function useTold(run: string, loop: string, counts: boolean, turns: numbe
 export function gathered(old: Map<number, Told>, events: Event[], loop: string): Map<number, Told> {
   const all = new Map(old);
   for (const event of events) {
-    const turn = event["iteration"];
-    if (typeof turn !== "number") continue;
-    if (event.type === "loop.judged" && event.path === loop) {
-      const verdict = event["verdict"] ?? { done: event["done"] ?? null };
-      all.set(turn, { ...all.get(turn), verdict: verdict as Json });
+    if (isEvent(event, "loop.judged") && event.path === loop) {
+      const verdict = event.verdict ?? { done: event.done };
+      all.set(event.iteration, { ...all.get(event.iteration), verdict: verdict as Json });
     }
-    if (event.type === "loop.iteration.done" && [`${loop}[${turn}]`, `${loop}.${turn}`].includes(event.path) && event["turnUsage"]) {
-      all.set(turn, { ...all.get(turn), usage: event["turnUsage"] as Usage });
+    if (isEvent(event, "loop.iteration.done") && event.turnUsage) {
+      const turn = event.iteration;
+      if ([`${loop}[${turn}]`, `${loop}.${turn}`].includes(event.path)) {
+        all.set(turn, { ...all.get(turn), usage: event.turnUsage as Usage });
+      }
     }
   }
   return all;

@@ -1,4 +1,12 @@
 //! A choice between nodes.
+//!
+//! | state | enter | child ends | close |
+//! |---|---|---|---|
+//! | new | chosen (one case holds), ended (none does); failed if a condition cannot be evaluated | – | ended |
+//! | chosen | – | ended, as the child has | closing |
+//! | closing | ignored | ended | closing |
+//!
+//! – is impossible and a fault. A branch has no alarm.
 
 use std::sync::Arc;
 
@@ -6,14 +14,14 @@ use windlass_value::Value;
 
 use crate::plan::{Branch, NodeId, Test};
 use crate::reduce::eval::Locals;
+use crate::reduce::impossible::Checked;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, Ended, FrameId};
 use crate::{Outcome, Status};
 
 impl Reducer<'_> {
     pub(in crate::reduce) fn enter_branch(&mut self, id: FrameId, branch: &Branch) -> Result<(), Stop> {
-        let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
-        let scope = frame.scope;
+        let scope = self.frame(id)?.scope;
         let subject = branch.on.map(|on| self.eval(on, scope)).transpose()?;
         let mut taken: Option<NodeId> = None;
         for case in &branch.cases {
@@ -27,28 +35,26 @@ impl Reducer<'_> {
             }
         }
         let taken = taken.or(branch.otherwise);
-        self.tell_started(id);
+        self.tell_started(id)?;
         for untaken in branch.cases.iter().map(|case| case.node).chain(branch.otherwise) {
             if Some(untaken) != taken {
-                self.skip_inside(id, untaken, "ActionBranchingConditionNotSatisfied");
+                self.skip_inside(id, untaken, "ActionBranchingConditionNotSatisfied")?;
             }
         }
         match taken {
             Some(node) => {
-                let child = self.begin_child(id, node, 0, scope, false);
-                if let Some(frame) = self.state.frames.get_mut(id) {
-                    frame.body = Body::Branch { child };
-                }
+                let child = self.begin_child(id, node, 0, scope, false)?;
+                self.frame_mut(id)?.body = Body::Branch { child };
             }
-            None => self.end_with(id, Status::Succeeded, Value::Null, None),
+            None => self.end_with(id, Status::Succeeded, Value::Null, None)?,
         }
         Ok(())
     }
 
-    pub(in crate::reduce) fn branch_child_ended(&mut self, id: FrameId, outcome: &Arc<Outcome>) {
-        self.child_gone(id);
-        let attempts = self.state.frames.get(id).map_or(1, |frame| frame.attempt);
+    pub(in crate::reduce) fn branch_child_ended(&mut self, id: FrameId, outcome: &Arc<Outcome>) -> Checked {
+        self.child_gone(id)?;
+        let attempts = self.frame(id)?.attempt;
         let (output, error) = (outcome.output.clone(), outcome.error.clone());
-        self.finish(id, Ended { status: outcome.status, output, error, inputs: Value::Null, attempts, turns: None });
+        self.finish(id, Ended { status: outcome.status, output, error, inputs: Value::Null, attempts, turns: None })
     }
 }

@@ -1,4 +1,12 @@
 //! A child run.
+//!
+//! | state | enter | result of the child run | close |
+//! |---|---|---|---|
+//! | new | called; failed if its name or input cannot be evaluated | – | ended |
+//! | called | – | ended, as the child run has | ended, and the child run is cancelled |
+//! | ended | ignored | refused, and an event tells of it | ignored |
+//!
+//! – is impossible and a fault. A call has no children inside this run, and no alarm.
 
 use windlass_value::Value;
 
@@ -9,8 +17,7 @@ use crate::{Command, EffectKey, ErrorInfo};
 
 impl Reducer<'_> {
     pub(in crate::reduce) fn enter_call(&mut self, id: FrameId, call: &Call) -> Result<(), Stop> {
-        let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
-        let scope = frame.scope;
+        let scope = self.frame(id)?.scope;
         let definition = match self.eval(call.definition, scope)? {
             Value::Str(name) => name,
             other => {
@@ -20,11 +27,11 @@ impl Reducer<'_> {
         };
         let input = self.eval(call.input, scope)?;
         let input = self.slim(input);
-        self.tell_started(id);
+        self.tell_started(id)?;
         let path = self.path(id);
         let number = self.state.next_call;
         self.state.next_call += 1;
-        let Some(frame) = self.state.frames.get_mut(id) else { return Ok(()) };
+        let frame = self.frame_mut(id)?;
         frame.body = Body::Call { call: number };
         let key = EffectKey { path, generation: frame.generation, visit: 0, group: 0, call: 0 };
         self.state.calls.insert(number, OpenCall { frame: id, definition, input, key });

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use windlass_value::Value;
 
-use super::results::shortened;
+use super::pipeline::At;
 use crate::plan::{Effect, Name};
 use crate::reduce::eval::Locals;
+use crate::reduce::impossible::Checked;
+use crate::reduce::loop_node::shortened;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Awaiting, FrameId, ScopeId, Timer};
-use crate::{Again, ErrorInfo};
+use crate::{Again, ErrorInfo, EventKind};
 
 /// Names that a message lists.
 const NAMES_TOLD: usize = 20;
@@ -31,7 +33,7 @@ impl Reducer<'_> {
         scope: ScopeId,
         locals: Locals<'_>,
     ) -> Result<Call, Stop> {
-        let sent = self.pipeline_of(id).map(|(_, body, _)| body).filter(|body| body.sent);
+        let sent = Some(self.pipeline_frame(id)?.body).filter(|body| body.sent);
         let (tool, inputs, again) =
             sent.map(|body| (body.tool.clone(), Some(body.inputs.clone()), body.again.clone())).unwrap_or_default();
         let tool = match (&effect.tool, tool) {
@@ -54,28 +56,22 @@ impl Reducer<'_> {
     }
 
     /// The tool's operation goes on without us: nobody is kept busy until it is time to ask.
-    pub(super) fn call_again_after(&mut self, id: FrameId, again: &Again) {
-        let Some((pipeline, body, _)) = self.pipeline_of(id) else { return };
-        let (task, attempt) = (&pipeline.tasks[body.pc as usize], body.attempt);
+    pub(super) fn call_again_after(&mut self, id: FrameId, again: &Again) -> Checked {
+        let At { task, body, .. } = self.pipeline_frame(id)?;
+        let attempt = body.attempt;
         let until = self.now() + again.after;
         if !task.hidden {
-            let label = Value::Str(task.label.clone());
-            let fields =
-                [("task", label), ("attempt", Value::from(attempt)), ("until", Value::from(until.to_string()))];
-            let path = self.task_path(id);
-            self.publish(path, "task.waiting", fields);
+            let (task, path) = (task.label.clone(), self.task_path(id));
+            self.publish(path, EventKind::TaskWaiting { task, attempt, until });
         }
         let input = self.slim(again.input.clone());
         let key = self.set_timer(until, Timer::Alarm(id));
-        if let Some(frame) = self.state.frames.get_mut(id) {
-            frame.alarm = Some(key);
-        }
-        self.rest_for(id, again.after);
-        if let Some(body) = self.pipeline_mut(id) {
-            body.again = Some(input);
-            body.call += 1;
-        }
-        self.park(id);
+        self.frame_mut(id)?.alarm = Some(key);
+        self.rest_for(id, again.after)?;
+        let body = self.pipeline_frame_mut(id)?;
+        body.again = Some(input);
+        body.call += 1;
+        self.park(id)
     }
 }
 

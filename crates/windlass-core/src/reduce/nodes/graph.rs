@@ -1,4 +1,16 @@
 //! Children that wait for each other.
+//!
+//! A child is *waiting* for others, *ready*, *running*, or *ended*; the graph counts them.
+//!
+//! | state | enter | start child | child ends | close |
+//! |---|---|---|---|---|
+//! | new | running; ended if it has no children | – | – | ended |
+//! | running | – | the child runs, is skipped, or fails to start | running; closing if a failure cancels the rest; ended with the last | closing |
+//! | closing | ignored | ignored | ended when none is live | closing |
+//! | ended | ignored | ignored | – | ignored |
+//!
+//! – is impossible and a fault: so is a child that the plan does not have, and one that ends without having run. A graph has no
+//! alarm.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,9 +20,13 @@ use windlass_value::{Map, Value};
 use crate::plan::{Ending, Graph, NodeId, NodeKind, OnFailure, Pick};
 use crate::program::NodeFacts;
 use crate::reduce::eval::{Holds, Locals};
+use crate::reduce::impossible::{Checked, miscounted, no_frame, no_part, wrong_frame};
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, ChildState, Closing, FrameId, GraphFrame, Item};
 use crate::{ErrorInfo, Outcome, Status};
+
+/// What an access to a graph's frame expects.
+const A_GRAPH: &str = "a graph with its children";
 
 impl<'a> Reducer<'a> {
     pub(in crate::reduce) fn enter_graph(&mut self, id: FrameId, graph: &Graph) -> Result<(), Stop> {
@@ -21,117 +37,121 @@ impl<'a> Reducer<'a> {
             .collect();
         let empty = children.is_empty();
         let ready = (0..children.len() as u32).filter(|child| children[*child as usize].missing == 0).collect();
-        let Some(frame) = self.state.frames.get_mut(id) else { return Ok(()) };
-        frame.body = Body::Graph(GraphFrame { children, ready, ..GraphFrame::default() });
-        self.tell_started(id);
+        self.frame_mut(id)?.body = Body::Graph(GraphFrame { children, ready, ..GraphFrame::default() });
+        self.tell_started(id)?;
         match empty {
-            true => self.end_with(id, Status::Succeeded, Value::map(Map::new()), None),
-            false => self.start_ready(id),
+            true => self.end_with(id, Status::Succeeded, Value::map(Map::new()), None)?,
+            false => self.start_ready(id)?,
         }
         Ok(())
     }
 
-    fn graph_of(&self, id: FrameId) -> Option<(&'a Graph, &GraphFrame)> {
-        let frame = self.state.frames.get(id)?;
+    /// The graph and its frame, which exists and is one, with a state for each of its children.
+    fn graph_frame(&self, id: FrameId) -> Checked<(&'a Graph, &GraphFrame)> {
+        let Some(frame) = self.state.frames.get(id) else { return Err(no_frame(id, A_GRAPH)) };
         match (&self.program.node(frame.node).kind, &frame.body) {
-            (NodeKind::Graph(graph), Body::Graph(body)) => Some((graph, body)),
-            _ => None,
+            (NodeKind::Graph(graph), Body::Graph(body)) if graph.children.len() == body.children.len() => {
+                Ok((graph, body))
+            }
+            (_, other) => Err(wrong_frame(id, A_GRAPH, other)),
         }
     }
 
-    fn graph_mut(&mut self, id: FrameId) -> Option<&mut GraphFrame> {
-        match &mut self.state.frames.get_mut(id)?.body {
-            Body::Graph(body) => Some(body),
-            _ => None,
+    fn graph_frame_mut(&mut self, id: FrameId) -> Checked<&mut GraphFrame> {
+        match self.state.frames.get_mut(id).map(|frame| &mut frame.body) {
+            Some(Body::Graph(body)) => Ok(body),
+            Some(other) => Err(wrong_frame(id, A_GRAPH, other)),
+            None => Err(no_frame(id, A_GRAPH)),
         }
     }
 
     /// Starts what may start, in the order in which it became ready, as far as the limit allows.
-    fn start_ready(&mut self, id: FrameId) {
+    fn start_ready(&mut self, id: FrameId) -> Checked {
         loop {
-            let Some((graph, body)) = self.graph_of(id) else { return };
+            let (graph, body) = self.graph_frame(id)?;
             if graph.in_flight.is_some_and(|limit| body.running >= limit.max(1)) {
-                return;
+                return Ok(());
             }
-            let Some(child) = self.graph_mut(id).and_then(|body| picked(graph, body)) else { return };
-            match graph.children[child as usize].condition {
+            let Some(child) = picked(graph, self.graph_frame_mut(id)?) else { return Ok(()) };
+            let known = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
+            match known.condition {
                 Some(_) => self.state.agenda.push_back(Item::StartChild { graph: id, child }),
-                None => self.begin_graph_child(id, graph, child),
+                None => self.begin_graph_child(id, graph, child)?,
             }
         }
     }
 
-    fn begin_graph_child(&mut self, id: FrameId, graph: &Graph, child: u32) {
-        let Some(scope) = self.state.frames.get(id).map(|frame| frame.scope) else { return };
-        let frame = self.begin_child(id, graph.children[child as usize].node, u64::from(child), scope, false);
-        if let Some(body) = self.graph_mut(id) {
-            body.children[child as usize].frame = Some(frame);
-        }
+    fn begin_graph_child(&mut self, id: FrameId, graph: &Graph, child: u32) -> Checked {
+        let scope = self.frame(id)?.scope;
+        let frame = self.begin_child(id, graph.children[child as usize].node, u64::from(child), scope, false)?;
+        self.graph_frame_mut(id)?.children[child as usize].frame = Some(frame);
+        Ok(())
     }
 
     /// A child with a condition: false skips it, and one that cannot be evaluated fails it.
     pub(in crate::reduce) fn start_child(&mut self, id: FrameId, child: u32) -> Result<(), Stop> {
-        let Some(frame) = self.state.frames.get(id).filter(|frame| frame.closing.is_none()) else { return Ok(()) };
-        let scope = frame.scope;
-        let Some((graph, _)) = self.graph_of(id) else { return Ok(()) };
-        let holds = match graph.children[child as usize].condition {
+        // The graph was called off, or has failed, since the child was ready.
+        let Some(scope) = self.frame_if_open(id).map(|frame| frame.scope) else { return Ok(()) };
+        let (graph, _) = self.graph_frame(id)?;
+        let known = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
+        let holds = match known.condition {
             Some(condition) => self.holds(condition, scope, Locals::default())?,
             None => Holds::Yes,
         };
-        let node = graph.children[child as usize].node;
+        let node = known.node;
         match holds {
             Holds::Yes => {
-                self.begin_graph_child(id, graph, child);
+                self.begin_graph_child(id, graph, child)?;
                 return Ok(());
             }
             Holds::No => {
                 let error = ErrorInfo::new("ConditionFalse", "skipped", "its condition is not met");
-                self.record_unrun(id, node, Status::Skipped, error);
+                self.record_unrun(id, node, Status::Skipped, error)?;
             }
             Holds::Missing(what) => {
                 let error =
                     ErrorInfo::new("MissingData", "skipped", format!("its condition needs what is not there: {what}"));
-                self.record_unrun(id, node, Status::Skipped, error);
+                self.record_unrun(id, node, Status::Skipped, error)?;
             }
         }
-        self.settle(id, child, Status::Skipped, None);
+        self.settle(id, child, Status::Skipped, None)?;
         Ok(())
     }
 
-    pub(in crate::reduce) fn child_not_started(&mut self, id: FrameId, child: u32, mut error: ErrorInfo) {
-        if let Some((graph, _)) = self.graph_of(id) {
-            if error.path.is_empty() && self.program.plan.tells_more_of_errors() {
-                error.path = self.child_path(id, graph.children[child as usize].node);
-            }
-            self.record_unrun(id, graph.children[child as usize].node, Status::Failed, error.clone());
+    pub(in crate::reduce) fn child_not_started(&mut self, id: FrameId, child: u32, mut error: ErrorInfo) -> Checked {
+        let (graph, _) = self.graph_frame(id)?;
+        let known = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
+        if error.path.is_empty() {
+            error.path = self.child_path(id, known.node);
         }
-        self.settle(id, child, Status::Failed, Some(error));
+        self.record_unrun(id, known.node, Status::Failed, error.clone())?;
+        self.settle(id, child, Status::Failed, Some(error))
     }
 
-    pub(in crate::reduce) fn graph_child_ended(&mut self, id: FrameId, child: u32, outcome: &Arc<Outcome>) {
-        self.child_gone(id);
-        self.settle(id, child, outcome.status, outcome.error.clone());
+    pub(in crate::reduce) fn graph_child_ended(&mut self, id: FrameId, child: u32, outcome: &Arc<Outcome>) -> Checked {
+        self.child_gone(id)?;
+        self.settle(id, child, outcome.status, outcome.error.clone())
     }
 
     /// Notes a child's end, lets its dependents know, starts what became ready, and ends the graph when all have ended.
-    fn settle(&mut self, id: FrameId, child: u32, status: Status, error: Option<ErrorInfo>) {
-        let Some((graph, _)) = self.graph_of(id) else { return };
-        let Some(node) = self.state.frames.get(id).map(|frame| frame.node) else { return };
+    fn settle(&mut self, id: FrameId, child: u32, status: Status, error: Option<ErrorInfo>) -> Checked {
+        let (graph, _) = self.graph_frame(id)?;
+        let known = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
+        let node = self.frame(id)?.node;
         let counts = !self.program.facts(node).lingering.contains(&child);
-        if let Some(body) = self.graph_mut(id) {
-            body.running -= 1;
-            if let Some(busy) = body.busy.get_mut(&graph.children[child as usize].group) {
-                *busy -= 1;
-            }
-            if status.is_bad() && counts && body.error.is_none() {
-                body.error = error;
-            }
+        let body = self.graph_frame_mut(id)?;
+        body.running = body.running.checked_sub(1).ok_or_else(|| miscounted(id, "running children"))?;
+        if let Some(busy) = body.busy.get_mut(&known.group) {
+            *busy = busy.saturating_sub(1);
+        }
+        if status.is_bad() && counts && body.error.is_none() {
+            body.error = error;
         }
         let mut ended = vec![(child, status)];
         while let Some((child, status)) = ended.pop() {
-            self.note_end(id, child, status);
+            self.note_end(id, child, status)?;
             for dependent in &self.program.facts(node).dependents[child as usize] {
-                if let Some(skipped) = self.dependency_ended(id, graph, *dependent, child, status) {
+                if let Some(skipped) = self.dependency_ended(id, graph, *dependent, child, status)? {
                     ended.push((*dependent, skipped));
                 }
             }
@@ -139,36 +159,36 @@ impl<'a> Reducer<'a> {
         if status.is_bad() && counts && graph.on_failure == OnFailure::CancelRest {
             return self.cancel_rest(id, status);
         }
-        self.start_ready(id);
-        self.let_linger(id);
-        self.end_graph_if_done(id);
+        self.start_ready(id)?;
+        self.let_linger(id)?;
+        self.end_graph_if_done(id)
     }
 
     /// When only those are left that hold nobody up, their time begins.
-    fn let_linger(&mut self, id: FrameId) {
-        let Some((graph, body)) = self.graph_of(id) else { return };
-        let Some(node) = self.state.frames.get(id).map(|frame| frame.node) else { return };
-        let lingering = self.program.facts(node).lingering.iter();
+    fn let_linger(&mut self, id: FrameId) -> Checked {
+        let (graph, body) = self.graph_frame(id)?;
+        let lingering = self.program.facts(self.frame(id)?.node).lingering.iter();
         let left = lingering.map(|child| (*child, &body.children[*child as usize])).filter(|(_, s)| s.status.is_none());
         let left: Vec<(u32, Option<FrameId>)> = left.map(|(child, state)| (child, state.frame)).collect();
         if body.ended as usize + left.len() < graph.children.len() {
-            return;
+            return Ok(());
         }
         for (child, frame) in left {
             let time = self.program.node(graph.children[child as usize].node).lingers;
             if let (Some(time), Some(frame)) = (time, frame) {
-                self.end_by(frame, self.now() + time);
+                self.end_by(frame, self.now() + time)?;
             }
         }
+        Ok(())
     }
 
-    fn note_end(&mut self, id: FrameId, child: u32, status: Status) {
-        if let Some(body) = self.graph_mut(id) {
-            let state = &mut body.children[child as usize];
-            state.status = Some(status);
-            state.frame = None;
-            body.ended += 1;
-        }
+    fn note_end(&mut self, id: FrameId, child: u32, status: Status) -> Checked {
+        let body = self.graph_frame_mut(id)?;
+        let state = &mut body.children[child as usize];
+        state.status = Some(status);
+        state.frame = None;
+        body.ended += 1;
+        Ok(())
     }
 
     /// Some(status) when the dependent will never run.
@@ -179,33 +199,32 @@ impl<'a> Reducer<'a> {
         dependent: u32,
         child: u32,
         status: Status,
-    ) -> Option<Status> {
+    ) -> Checked<Option<Status>> {
         let after = &graph.children[dependent as usize].after;
         let accepted = after.iter().filter(|after| after.child == child).all(|after| after.accepts.contains(status));
         let edges = after.iter().filter(|after| after.child == child).count() as u32;
-        let body = self.graph_mut(id)?;
+        let body = self.graph_frame_mut(id)?;
         let accepted = accepted && !(graph.spreads && body.children[child as usize].unmet);
         let state = &mut body.children[dependent as usize];
-        state.missing -= edges;
+        state.missing = state.missing.checked_sub(edges).ok_or_else(|| miscounted(id, "missing dependencies"))?;
         state.unmet |= !accepted;
         if state.missing > 0 {
-            return None;
+            return Ok(None);
         }
         if !state.unmet {
             body.ready.push_back(dependent);
-            return None;
+            return Ok(None);
         }
-        let error = self.why_unmet(id, graph, dependent);
-        self.record_unrun(id, graph.children[dependent as usize].node, graph.unmet, error);
-        Some(graph.unmet)
+        let error = self.why_unmet(id, graph, dependent)?;
+        self.record_unrun(id, graph.children[dependent as usize].node, graph.unmet, error)?;
+        Ok(Some(graph.unmet))
     }
 
     /// Names the first dependency, as written, that did not end as it should have.
-    fn why_unmet(&self, id: FrameId, graph: &Graph, dependent: u32) -> ErrorInfo {
-        let ended = |child: u32| self.graph_of(id).and_then(|(_, body)| body.children[child as usize].status);
-        let spread = |child: u32| {
-            graph.spreads && self.graph_of(id).is_some_and(|(_, body)| body.children[child as usize].unmet)
-        };
+    fn why_unmet(&self, id: FrameId, graph: &Graph, dependent: u32) -> Checked<ErrorInfo> {
+        let (_, body) = self.graph_frame(id)?;
+        let ended = |child: u32| body.children[child as usize].status;
+        let spread = |child: u32| graph.spreads && body.children[child as usize].unmet;
         let unmet = graph.children[dependent as usize].after.iter().find_map(|after| {
             let status = ended(after.child).filter(|status| !after.accepts.contains(*status) || spread(after.child))?;
             Some((after, status))
@@ -216,7 +235,7 @@ impl<'a> Reducer<'a> {
             format!("`{name}` ended as {status:?}, and this runs only after {}", accepted.join(" or "))
         });
         let error = ErrorInfo::new("ActionDependencyFailed", "skipped", message);
-        let Some((after, status)) = unmet else { return error };
+        let Some((after, status)) = unmet else { return Ok(error) };
         let name = &self.program.node(graph.children[after.child as usize].node).name;
         let ended = match status {
             Status::Succeeded => "succeeded",
@@ -225,45 +244,49 @@ impl<'a> Reducer<'a> {
             Status::Cancelled => "was cancelled",
             Status::TimedOut => "took too long",
         };
-        self.program.plan.worded(error, &[("name", name), ("ended", ended)])
+        Ok(self.program.plan.worded(error, &[("name", name), ("ended", ended)]))
     }
 
-    /// What has not begun when a graph is called off never will.
-    pub(in crate::reduce) fn keep_unbegun(&mut self, id: FrameId) {
-        let Some((graph, body)) = self.graph_of(id).filter(|_| self.program.plan.keeps_unbegun) else { return };
+    /// Records what has not begun when a graph is called off: it never will. A frame of any other kind has no such children.
+    pub(in crate::reduce) fn keep_unbegun(&mut self, id: FrameId) -> Checked {
+        if !self.program.plan.keeps_unbegun || !matches!(self.frame(id)?.body, Body::Graph(_)) {
+            return Ok(());
+        }
+        let (graph, body) = self.graph_frame(id)?;
         let states = graph.children.iter().zip(&body.children);
         let unbegun = states.filter(|(_, state)| state.status.is_none() && state.frame.is_none());
         for node in unbegun.map(|(child, _)| child.node).collect::<Vec<_>>() {
-            self.unbegun_inside(id, node);
+            self.unbegun_inside(id, node)?;
         }
+        Ok(())
     }
 
-    fn unbegun_inside(&mut self, id: FrameId, node: NodeId) {
+    fn unbegun_inside(&mut self, id: FrameId, node: NodeId) -> Checked {
         match (self.program.node(node).hidden, &self.program.node(node).kind) {
             (false, _) => {
                 let error = ErrorInfo::new("NotBegun", "cancelled", "it was called off before it began");
-                self.keep_unrun(id, node, Status::Cancelled, error);
+                self.keep_unrun(id, node, Status::Cancelled, error)?;
+                Ok(())
             }
             (true, NodeKind::Graph(graph)) => {
-                graph.children.iter().for_each(|child| self.unbegun_inside(id, child.node));
+                graph.children.iter().try_for_each(|child| self.unbegun_inside(id, child.node))
             }
-            (true, _) => {}
+            (true, _) => Ok(()),
         }
     }
 
-    fn cancel_rest(&mut self, id: FrameId, status: Status) {
-        let error = self.graph_of(id).and_then(|(_, body)| body.error.clone());
-        let output = self.graph_of(id).map_or(Value::Null, |(graph, _)| self.graph_output(id, graph));
-        self.close(id, Closing { status, error, output, own: true });
+    fn cancel_rest(&mut self, id: FrameId, status: Status) -> Checked {
+        let (graph, body) = self.graph_frame(id)?;
+        let (error, output) = (body.error.clone(), self.graph_output(id, graph)?);
+        self.close(id, Closing { status, error, output, own: true })
     }
 
-    fn end_graph_if_done(&mut self, id: FrameId) {
-        let Some((graph, body)) = self.graph_of(id) else { return };
+    fn end_graph_if_done(&mut self, id: FrameId) -> Checked {
+        let (graph, body) = self.graph_frame(id)?;
         if (body.ended as usize) < graph.children.len() {
-            return;
+            return Ok(());
         }
-        let node = self.state.frames.get(id).map_or(self.program.plan.root, |frame| frame.node);
-        let facts = self.program.facts(node);
+        let facts = self.program.facts(self.frame(id)?.node);
         let status = match graph.ending {
             Ending::Leaves => status_by_leaves(graph, body, facts),
             Ending::Any => {
@@ -272,15 +295,13 @@ impl<'a> Reducer<'a> {
             }
         };
         let error = status.is_bad().then(|| body.error.clone()).flatten();
-        let output = self.graph_output(id, graph);
-        self.end_with(id, status, output, error);
+        let output = self.graph_output(id, graph)?;
+        self.end_with(id, status, output, error)
     }
 
     /// `{child: output}` for the children that have one.
-    fn graph_output(&self, id: FrameId, graph: &Graph) -> Value {
-        let Some(scope) = self.state.frames.get(id).and_then(|frame| self.state.scopes.get(frame.scope)) else {
-            return Value::Null;
-        };
+    fn graph_output(&self, id: FrameId, graph: &Graph) -> Checked<Value> {
+        let scope = self.scope(self.frame(id)?.scope)?;
         let mut map = Map::with_capacity(graph.children.len());
         for child in &graph.children {
             let node = self.program.node(child.node);
@@ -290,7 +311,7 @@ impl<'a> Reducer<'a> {
                 map.insert(node.name.clone(), outcome.output.clone());
             }
         }
-        Value::map(map)
+        Ok(Value::map(map))
     }
 }
 

@@ -1,43 +1,41 @@
 //! A task that enters a node: the pipeline waits for the node's end and takes it for the task's.
 
+use super::pipeline::At;
 use crate::plan::{NodeId, NodeKind};
 use crate::reduce::Reducer;
+use crate::reduce::impossible::Checked;
 use crate::state::{FrameId, Item, ScopeId};
 use crate::{ErrorInfo, Outcome, Status, TaskOutcome};
 
 impl Reducer<'_> {
     /// Each entry is a generation of its own: what a retry or a jump enters anew has effects of its own.
-    pub(super) fn enter_inner(&mut self, id: FrameId, node: NodeId, scope: ScopeId) {
+    pub(super) fn enter_inner(&mut self, id: FrameId, node: NodeId, scope: ScopeId) -> Checked {
         // What is inside has jobs of its own, and takes its time.
-        self.leave_worker(id);
-        let Some((_, body, _)) = self.pipeline_of(id) else { return };
-        let child = self.begin_child(id, node, u64::from(body.pc), scope, false);
+        self.leave_worker(id)?;
+        let At { body, .. } = self.pipeline_frame(id)?;
+        let child = self.begin_child(id, node, u64::from(body.pc), scope, false)?;
         self.state.next_generation += 1;
         let generation = self.state.next_generation;
-        if let Some(frame) = self.state.frames.get_mut(child) {
-            frame.generation = generation;
-        }
-        if let Some(body) = self.pipeline_mut(id) {
-            body.child = Some(child);
-        }
+        self.frame_mut(child)?.generation = generation;
+        self.pipeline_frame_mut(id)?.child = Some(child);
+        Ok(())
     }
 
     fn is_machinery(&self, node: NodeId) -> bool {
         matches!(&self.program.node(node).kind, NodeKind::Loop(looping) if looping.machinery)
     }
 
-    pub(in crate::reduce) fn inner_ended(&mut self, id: FrameId, outcome: &Outcome) {
-        self.child_gone(id);
-        let entered =
-            self.pipeline_of(id).and_then(|(pipeline, body, _)| pipeline.tasks[body.pc as usize].action.node());
+    pub(in crate::reduce) fn inner_ended(&mut self, id: FrameId, outcome: &Outcome) -> Checked {
+        self.child_gone(id)?;
+        let entered = self.pipeline_frame(id)?.task.action.node();
         let hidden = entered.is_some_and(|node| self.program.node(node).hidden && !self.is_machinery(node));
-        if let Some(body) = self.pipeline_mut(id) {
-            body.child = None;
-            if hidden && outcome.turns.is_some() {
-                body.turns = outcome.turns.clone();
-            }
+        let body = self.pipeline_frame_mut(id)?;
+        body.child = None;
+        if hidden && outcome.turns.is_some() {
+            body.turns = outcome.turns.clone();
         }
         self.state.agenda.push_back(Item::TaskEnded(id, Box::new(as_task(outcome))));
+        Ok(())
     }
 }
 

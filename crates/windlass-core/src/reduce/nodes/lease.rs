@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use windlass_value::{Duration, Value};
+use windlass_value::{Duration, Value, known};
 
-use super::budget::Amounts;
 use super::pipeline::with_label;
 use crate::reduce::Reducer;
-use crate::state::{Body, FrameId, OpenJob, Timer};
-use crate::{Command, EffectKey, Job};
+use crate::reduce::budget::Amounts;
+use crate::reduce::impossible::{Checked, no_job};
+use crate::state::{FrameId, OpenJob, Timer};
+use crate::{Command, EffectKey, EventKind, Job};
 
 /// What a task is handed out under.
 struct Lease {
@@ -27,14 +28,14 @@ impl Reducer<'_> {
         input: Value,
         timeout: Option<Duration>,
         reserved: Amounts,
-    ) {
+    ) -> Checked {
         let path = self.path(id);
         let input = self.slim(input);
-        let Some((label, hidden)) = self.program_task(id).map(|task| (task.label.clone(), task.hidden)) else { return };
-        let Lease { job, dispatch, worker } = self.take_lease(id);
-        let Some(frame) = self.state.frames.get_mut(id) else { return };
-        let generation = frame.generation;
-        let Body::Pipeline(body) = &mut frame.body else { return };
+        let task = self.pipeline_frame(id)?.task;
+        let (label, hidden) = (task.label.clone(), task.hidden);
+        let Lease { job, dispatch, worker } = self.take_lease(id)?;
+        let generation = self.frame(id)?.generation;
+        let body = self.pipeline_frame_mut(id)?;
         body.job = Some(job);
         // What the node was given stays what its operation began with.
         let goes_on = body.again.take().is_some();
@@ -49,7 +50,7 @@ impl Reducer<'_> {
         let key = EffectKey { path: path.clone(), generation, visit, group, call };
         let (cancelled, resting) = (None, false);
         let tried = body.tried.clone();
-        let (at, resumed) = (self.attempt_begun_at(id), self.goes_on_with(id));
+        let (at, resumed) = (self.attempt_begun_at(id)?, self.goes_on_with(id)?);
         let open = OpenJob {
             frame: id,
             dispatch,
@@ -67,32 +68,28 @@ impl Reducer<'_> {
             reserved,
         };
         if !hidden {
-            let mut fields = vec![
-                ("task", Value::Str(label)),
-                ("attempt", Value::from(attempt)),
-                ("tool", Value::Str(open.tool.clone())),
-            ];
-            fields.extend((call > 0).then(|| ("call", Value::from(call))));
-            self.publish(path, "task.started", fields);
+            let tool = Some(open.tool.clone());
+            self.publish(path, EventKind::TaskStarted { task: label, attempt, tool, call });
         }
         self.work.output.commands.push(Command::RunWorker(job_of(job, &open)));
         self.state.jobs.insert(job, Box::new(open));
+        Ok(())
     }
 
     /// The lease that the pipeline holds, the one that it has given back, or its first: each time with the next epoch.
-    fn take_lease(&mut self, id: FrameId) -> Lease {
-        let body = self.pipeline_mut(id);
-        let (held, given_back) = body.map(|body| (body.job, body.given_back.take())).unwrap_or_default();
-        let held = held.and_then(|job| Some((job, self.state.jobs.get(&job)?)));
-        if let Some((job, open)) = held {
-            return Lease { job, dispatch: open.dispatch + 1, worker: open.worker };
+    fn take_lease(&mut self, id: FrameId) -> Checked<Lease> {
+        let body = self.pipeline_frame_mut(id)?;
+        let (held, given_back) = (body.job, body.given_back.take());
+        if let Some(job) = held {
+            let open = self.state.jobs.get(&job).ok_or_else(|| no_job(job, "one whose lease its pipeline holds"))?;
+            return Ok(Lease { job, dispatch: open.dispatch + 1, worker: open.worker });
         }
         let worker = self.free_worker();
         if let Some((job, dispatch)) = given_back {
-            return Lease { job, dispatch: dispatch + 1, worker };
+            return Ok(Lease { job, dispatch: dispatch + 1, worker });
         }
         self.state.next_job += 1;
-        Lease { job: self.state.next_job - 1, dispatch: 0, worker }
+        Ok(Lease { job: self.state.next_job - 1, dispatch: 0, worker })
     }
 
     fn free_worker(&mut self) -> u32 {
@@ -103,83 +100,80 @@ impl Reducer<'_> {
     }
 
     /// The worker is lost: the same task with the same key, for another.
-    pub(in crate::reduce) fn hand_out_again(&mut self, job: u64) {
+    pub(in crate::reduce) fn hand_out_again(&mut self, job: u64) -> Checked {
         let worker = self.free_worker();
-        let Some(open) = self.state.jobs.get_mut(&job) else { return };
+        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one whose worker is lost"))?;
         open.dispatch += 1;
         open.worker = worker;
         let command = Command::RunWorker(job_of(job, open));
         self.work.output.commands.push(command);
+        Ok(())
     }
 
     /// The worker has reported. Unless the run is paused it keeps the lease, for the pipeline's next task.
-    pub(in crate::reduce) fn put_to_rest(&mut self, job: u64) {
-        let Some(open) = self.state.jobs.get_mut(&job) else { return };
-        if !self.program.plan.leases_pipelines() {
-            let frame = open.frame;
-            self.close_job(job);
-            return self.forget_job(frame);
-        }
+    pub(in crate::reduce) fn put_to_rest(&mut self, job: u64) -> Checked {
+        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that has been reported"))?;
         open.resting = true;
         open.input = Value::Null;
         if self.state.paused {
-            self.give_back(job);
+            self.give_back(job)?;
         }
+        Ok(())
     }
 
     /// The pipeline waits for so long: a short while with its worker, else without.
-    pub(super) fn rest_for(&mut self, id: FrameId, wait: Duration) {
-        if wait > self.program.limits.lease_hold {
-            self.leave_worker(id);
-        }
+    pub(super) fn rest_for(&mut self, id: FrameId, wait: Duration) -> Checked {
+        if wait > self.program.limits.lease_hold { self.leave_worker(id) } else { Ok(()) }
     }
 
     /// The pipeline goes on without a worker, for now.
-    pub(super) fn leave_worker(&mut self, id: FrameId) {
-        if let Some(job) = self.pipeline_mut(id).and_then(|body| body.job) {
-            self.give_back(job);
+    pub(in crate::reduce) fn leave_worker(&mut self, id: FrameId) -> Checked {
+        match self.pipeline_frame_mut(id)?.job {
+            Some(job) => self.give_back(job),
+            None => Ok(()),
         }
     }
 
-    /// Somebody else may have the worker; the pipeline takes up its job where it was left.
-    pub(in crate::reduce) fn give_back(&mut self, job: u64) {
-        let Some(open) = self.state.jobs.get(&job).filter(|open| open.resting) else { return };
-        let (frame, dispatch) = (open.frame, open.dispatch);
-        self.close_job(job);
-        self.forget_job(frame);
-        if let Some(body) = self.pipeline_mut(frame) {
-            body.given_back = Some((job, dispatch));
+    /// Frees the worker of a job at rest; the pipeline takes up its job where it was left. A worker that is busy is not
+    /// freed.
+    pub(in crate::reduce) fn give_back(&mut self, job: u64) -> Checked {
+        let open = self.state.jobs.get(&job).ok_or_else(|| no_job(job, "one that a worker has"))?;
+        if !open.resting {
+            return Ok(());
         }
+        let (frame, dispatch) = (open.frame, open.dispatch);
+        self.close_job(job)?;
+        self.forget_job(frame)?;
+        self.pipeline_frame_mut(frame)?.given_back = Some((job, dispatch));
+        Ok(())
     }
 
     /// Nobody can say how long it takes until the next tasks: all workers at rest are let go.
-    pub(in crate::reduce) fn give_all_back(&mut self) {
+    pub(in crate::reduce) fn give_all_back(&mut self) -> Checked {
         let resting = self.state.jobs.iter().filter(|(_, open)| open.resting).map(|(job, _)| *job);
-        for job in resting.collect::<Vec<_>>() {
-            self.give_back(job);
-        }
+        resting.collect::<Vec<_>>().into_iter().try_for_each(|job| self.give_back(job))
     }
 
     /// The task is no longer wanted; until its worker confirms, or has had its grace, it keeps its slot.
-    pub(in crate::reduce) fn call_off(&mut self, job: u64) {
+    pub(in crate::reduce) fn call_off(&mut self, job: u64) -> Checked {
         let key = self.set_timer(self.now() + self.program.limits.cancel_grace, Timer::Grace(job));
-        if let Some(open) = self.state.jobs.get_mut(&job) {
-            open.cancelled = Some(key);
-            self.work.output.commands.push(Command::CancelWorker { job });
-        }
+        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that is called off"))?;
+        open.cancelled = Some(key);
+        self.work.output.commands.push(Command::CancelWorker { job });
+        Ok(())
     }
 
     /// A cancelled job is no longer waited for: its worker has confirmed, or has had its grace.
-    pub(in crate::reduce) fn job_gone(&mut self, job: u64) {
-        let Some(frame) = self.close_job(job) else { return };
-        self.forget_job(frame);
-        self.close_if_empty(frame);
+    pub(in crate::reduce) fn job_gone(&mut self, job: u64) -> Checked {
+        let frame = self.close_job(job)?;
+        self.forget_job(frame)?;
+        self.close_if_empty(frame)
     }
 
     /// Takes a job out of the state; its worker's number is free again.
-    pub(in crate::reduce) fn close_job(&mut self, job: u64) -> Option<FrameId> {
-        self.settle_job(job, None);
-        let open = self.state.jobs.remove(&job)?;
+    pub(in crate::reduce) fn close_job(&mut self, job: u64) -> Checked<FrameId> {
+        self.settle_job(job, None)?;
+        let open = self.state.jobs.remove(&job).ok_or_else(|| no_job(job, "one that ends"))?;
         self.state.free_workers.insert(open.worker);
         if let Some(key) = open.cancelled {
             self.state.timers.remove(&key);
@@ -187,33 +181,27 @@ impl Reducer<'_> {
         if open.resting {
             self.work.output.commands.push(Command::EndLease { job, dispatch: open.dispatch });
         }
-        Some(open.frame)
+        Ok(open.frame)
     }
 
-    fn forget_job(&mut self, id: FrameId) {
-        if let Some(body) = self.pipeline_mut(id) {
-            body.job = None;
-        }
+    fn forget_job(&mut self, id: FrameId) -> Checked {
+        self.pipeline_frame_mut(id)?.job = None;
+        Ok(())
     }
 
-    /// Whose job it is, if whoever speaks for it is busy with it. Older reports do not say their epoch.
-    pub(in crate::reduce) fn spoken_for(&self, job: u64, dispatch: Option<u32>) -> Option<FrameId> {
-        let open = self.state.jobs.get(&job).filter(|open| open.is_out(dispatch.unwrap_or(open.dispatch)))?;
+    /// Whose job it is, if whoever speaks for it is busy with it.
+    pub(in crate::reduce) fn spoken_for(&self, job: u64, dispatch: u32) -> Option<FrameId> {
+        let open = self.state.jobs.get(&job).filter(|open| open.is_out(dispatch))?;
         Some(open.frame)
     }
 
     /// Somebody speaks of a job that is not, or no longer, theirs. It changes nothing, and people can see it.
-    pub(in crate::reduce) fn refuse(&mut self, what: &'static str, job: u64, dispatch: Option<u32>) {
-        if !self.program.plan.leases_pipelines() {
-            return self.late(what);
-        }
+    pub(in crate::reduce) fn refuse(&mut self, what: &'static str, job: u64, dispatch: u32) {
         let open = self.state.jobs.get(&job);
         let (path, epoch) = (open.map(|open| open.key.path.clone()), open.map(|open| open.dispatch));
-        let mut fields = vec![("event", Value::from(what)), ("job", Value::from(job))];
-        fields.extend(dispatch.map(|dispatch| ("epoch", Value::from(dispatch))));
-        fields.extend(epoch.map(|epoch| ("expected", Value::from(epoch))));
-        fields.push(("reason", "its lease is over; it changed nothing".into()));
-        self.publish(path.unwrap_or_default(), "job.refused", fields);
+        let (event, reason) = (known(what), known("its lease is over; it changed nothing"));
+        let refused = EventKind::JobRefused { event, job, reason, epoch: dispatch, expected: epoch };
+        self.publish(path.unwrap_or_default(), refused);
     }
 }
 

@@ -1,50 +1,95 @@
 //! Task after task, with a program counter. Tasks that only compute run right here.
+//!
+//! At each task a pipeline is *ready* (the task is on the agenda), *busy* (a worker has it), *short* (it waits for a budget),
+//! *inside* (the task has entered a node), *awaiting* (the task waits for an event, time or a child run), or *delayed* (a retry,
+//! or an operation that goes on elsewhere).
+//!
+//! | state | task | report | child ends | alarm | answer | close |
+//! |---|---|---|---|---|---|---|
+//! | ready | computed: ready at the next task, or ended; else busy, short, inside | – | – | – | – | closing |
+//! | busy | – | ready, delayed, awaiting, ended | – | – | – | closing, until the worker confirms |
+//! | short | ready | – | – | – | – | ended |
+//! | inside | – | – | ready, delayed, ended | – | – | closing |
+//! | awaiting | – | – | – | ready, with an answer or a timeout | ready | ended |
+//! | delayed | – | – | – | ready | – | ended |
+//! | closing | ignored | ended | ended | – | – | closing |
+//! | ended | ignored | refused, and an event tells of it | – | – | – | ignored |
+//!
+//! – is impossible and a fault: so is a task that the plan does not have.
 
 use std::sync::Arc;
 
 use windlass_value::{Duration, Level, Map, Value};
 
-use super::budget::Affords;
 use super::effect::Call;
 use super::names::{self, TaskNames};
 use super::rules::{Next, because, ruled, written};
 use crate::plan::{Action, NodeKind, Pipeline, Task, Write};
+use crate::reduce::budget::Affords;
 use crate::reduce::eval::Locals;
+use crate::reduce::impossible::{Checked, no_frame, no_part, wrong_frame};
 use crate::reduce::write::unsaid;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, Closing, Ended, FrameId, Item, PipelineFrame, ScopeId, Timer};
-use crate::{ErrorInfo, Status, TaskOutcome};
+use crate::{ErrorInfo, EventKind, PatchScope, Status, TaskOutcome, TaskResult, TaskStatus};
+
+/// What an access to a pipeline's frame expects.
+const A_PIPELINE: &str = "a pipeline";
+
+/// Where a pipeline stands.
+pub(super) struct At<'a, 's> {
+    pub pipeline: &'a Pipeline,
+    pub task: &'a Task,
+    pub body: &'s PipelineFrame,
+    pub scope: ScopeId,
+}
 
 impl<'a> Reducer<'a> {
     pub(in crate::reduce) fn enter_pipeline(&mut self, id: FrameId) -> Result<(), Stop> {
         let now = self.now();
-        let Some(frame) = self.state.frames.get_mut(id) else { return Ok(()) };
-        frame.body = Body::Pipeline(Box::new(PipelineFrame { task_started_at: now, ..PipelineFrame::default() }));
-        self.tell_started(id);
+        self.frame_mut(id)?.body =
+            Body::Pipeline(Box::new(PipelineFrame { task_started_at: now, ..PipelineFrame::default() }));
+        self.tell_started(id)?;
         self.state.agenda.push_back(Item::Task(id));
         Ok(())
     }
 
-    pub(super) fn pipeline_of(&self, id: FrameId) -> Option<(&'a Pipeline, &PipelineFrame, ScopeId)> {
-        let frame = self.state.frames.get(id)?;
+    /// The pipeline, its frame, which exists and is one, and the task that it is at.
+    pub(super) fn pipeline_frame(&self, id: FrameId) -> Checked<At<'a, '_>> {
+        let Some(frame) = self.state.frames.get(id) else { return Err(no_frame(id, A_PIPELINE)) };
         match (&self.program.node(frame.node).kind, &frame.body) {
-            (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) if frame.closing.is_none() => {
-                Some((pipeline, body, frame.scope))
-            }
-            _ => None,
+            (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) => match pipeline.tasks.get(body.pc as usize) {
+                Some(task) => Ok(At { pipeline, task, body, scope: frame.scope }),
+                None => Err(no_part(id, "task", body.pc.into())),
+            },
+            (_, other) => Err(wrong_frame(id, A_PIPELINE, other)),
         }
     }
 
-    pub(super) fn pipeline_mut(&mut self, id: FrameId) -> Option<&mut PipelineFrame> {
-        match &mut self.state.frames.get_mut(id)?.body {
-            Body::Pipeline(body) => Some(body),
-            _ => None,
+    pub(super) fn pipeline_frame_mut(&mut self, id: FrameId) -> Checked<&mut PipelineFrame> {
+        match self.state.frames.get_mut(id).map(|frame| &mut frame.body) {
+            Some(Body::Pipeline(body)) => Ok(body),
+            Some(other) => Err(wrong_frame(id, A_PIPELINE, other)),
+            None => Err(no_frame(id, A_PIPELINE)),
+        }
+    }
+
+    /// The same, for agenda items: None if the pipeline has already ended, is being called off, or is about to be entered
+    /// anew.
+    fn pipeline_if_open(&self, id: FrameId) -> Checked<Option<At<'a, '_>>> {
+        let Some(frame) = self.frame_if_open(id) else { return Ok(None) };
+        match (&self.program.node(frame.node).kind, &frame.body) {
+            (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) => match pipeline.tasks.get(body.pc as usize) {
+                Some(task) => Ok(Some(At { pipeline, task, body, scope: frame.scope })),
+                None => Err(no_part(id, "task", body.pc.into())),
+            },
+            (_, Body::New | Body::Backoff) => Ok(None),
+            (_, other) => Err(wrong_frame(id, A_PIPELINE, other)),
         }
     }
 
     pub(in crate::reduce) fn run_task(&mut self, id: FrameId) -> Result<(), Stop> {
-        let Some((pipeline, body, scope)) = self.pipeline_of(id) else { return Ok(()) };
-        let task = &pipeline.tasks[body.pc as usize];
+        let Some(At { pipeline, task, body, scope }) = self.pipeline_if_open(id)? else { return Ok(()) };
         if body.runs >= self.program.limits.pipeline_task_runs_max {
             let message = format!("the pipeline has run {} tasks without coming to an end", body.runs);
             return Err(ErrorInfo::new("TaskRunsExceeded", "limit", message)
@@ -57,26 +102,26 @@ impl<'a> Reducer<'a> {
         match &task.action {
             Action::Evaluate(expression) => {
                 let computed = caught(self.eval_with(*expression, scope, locals))?;
-                self.computing_begun(id);
-                self.computed(id, computed)
+                let attempt = self.computing_begun(id, pipeline, task)?;
+                self.computed(id, pipeline, task, attempt, computed)
             }
             Action::Write(write) => {
                 let value = write.value.map(|value| self.eval_with(value, scope, locals)).transpose();
                 let written =
                     value.and_then(|value| self.write(write, scope, value.unwrap_or_else(|| unsaid(write.op))));
                 let computed = caught(written)?;
-                self.computing_begun(id);
+                let attempt = self.computing_begun(id, pipeline, task)?;
                 if let Ok(value) = &computed {
                     self.tell_patched(id, write, value);
                 }
                 let named =
                     computed.map(|value| Value::object([("name", Value::Str(write.name.clone())), ("value", value)]));
-                self.computed(id, named)
+                self.computed(id, pipeline, task, attempt, named)
             }
             Action::End { status, error } => {
                 let error = error.map(|expression| self.eval_with(expression, scope, locals)).transpose()?;
                 let error = error.map(|error| self.resolve(&error)).transpose()?;
-                self.end_from(id, *status, error.as_ref());
+                self.end_from(id, *status, error.as_ref())?;
                 Ok(())
             }
             Action::Effect(effect) => {
@@ -88,106 +133,111 @@ impl<'a> Reducer<'a> {
                         let reserved = self.reservation(effect.reserves, scope, locals)?;
                         match self.affords(id, &reserved) {
                             Affords::Yes => {
-                                self.task_begun(id);
-                                self.hand_out(id, tool, input, timeout, reserved);
+                                self.task_begun(id)?;
+                                self.hand_out(id, tool, input, timeout, reserved)?;
                             }
-                            Affords::Later => self.wait_for_budget(id),
+                            Affords::Later => self.wait_for_budget(id)?,
                             Affords::No(frame) => {
-                                self.task_begun(id);
-                                self.exhaust(frame, Some(id));
+                                self.task_begun(id)?;
+                                self.exhaust(frame, Some(id))?;
                             }
                         }
                     }
                     // What the operation may cost was taken when it began.
                     Ok(Call::GoesOn { tool, input }) => {
-                        self.task_goes_on(id);
-                        self.hand_out(id, tool, input, timeout, Vec::new());
+                        self.task_goes_on(id)?;
+                        self.hand_out(id, tool, input, timeout, Vec::new())?;
                     }
                     Err(error) => {
-                        self.task_begun(id);
-                        self.computed(id, Err(error))?;
+                        let attempt = self.task_begun(id)?;
+                        self.computed(id, pipeline, task, attempt, Err(error))?;
                     }
                 }
                 Ok(())
             }
             Action::Node(node) => {
-                self.computing_begun(id);
-                self.enter_inner(id, *node, scope);
+                self.computing_begun(id, pipeline, task)?;
+                self.enter_inner(id, *node, scope)?;
                 Ok(())
             }
             Action::Post(post) => {
                 let written = caught(self.written_mail(post, scope, locals))?;
-                self.computing_begun(id);
-                let told = written.map(|(to, mail)| self.post(id, &to, mail));
-                self.computed(id, told)
+                let attempt = self.computing_begun(id, pipeline, task)?;
+                let told = match written {
+                    Ok((to, mail)) => Ok(self.post(id, &to, mail)?),
+                    Err(error) => Err(error),
+                };
+                self.computed(id, pipeline, task, attempt, told)
             }
             Action::Tell { kind, data } => {
                 let computed = caught(self.eval_with(*data, scope, locals))?;
-                self.computing_begun(id);
-                if let Ok(Value::Map(data)) = &computed {
+                let attempt = self.computing_begun(id, pipeline, task)?;
+                if let Ok(data @ Value::Map(_)) = &computed {
                     let path = self.path(id);
-                    self.publish_map(path, kind.clone(), Map::clone(data));
+                    self.publish_custom(path, kind, data);
                 }
-                self.computed(id, computed)
+                self.computed(id, pipeline, task, attempt, computed)
             }
             Action::Reply { value, good } => {
                 let computed = caught(self.answer(*value, *good, scope, locals))?;
-                self.computing_begun(id);
+                let attempt = self.computing_begun(id, pipeline, task)?;
                 let told = computed.and_then(|answer| self.reply(id, answer));
-                self.computed(id, told)
+                self.computed(id, pipeline, task, attempt, told)
             }
         }
     }
 
-    fn task_begun(&mut self, id: FrameId) {
+    /// Counts a new try of the task: its number, from 1.
+    fn task_begun(&mut self, id: FrameId) -> Checked<u32> {
         let now = self.now();
-        if let Some(body) = self.pipeline_mut(id) {
-            body.runs += 1;
-            body.attempt += 1;
-            body.first_try_at.get_or_insert(now);
-            body.task_started_at = now;
-        }
+        let body = self.pipeline_frame_mut(id)?;
+        body.runs += 1;
+        body.attempt += 1;
+        body.first_try_at.get_or_insert(now);
+        body.task_started_at = now;
+        Ok(body.attempt)
     }
 
     /// A task that hands out no job of its own.
-    fn computing_begun(&mut self, id: FrameId) {
-        self.task_begun(id);
-        let Some((pipeline, body, _)) = self.pipeline_of(id) else { return };
-        let task = &pipeline.tasks[body.pc as usize];
-        if self.program.plan.tells_all_of_tasks() && self.tells_of(id, pipeline, task) {
-            let fields = [("task", Value::Str(task.label.clone())), ("attempt", Value::from(body.attempt))];
-            let path = with_label(self.path(id), &task.label);
-            self.publish(path, "task.started", fields);
+    fn computing_begun(&mut self, id: FrameId, pipeline: &Pipeline, task: &Task) -> Checked<u32> {
+        let attempt = self.task_begun(id)?;
+        if self.tells_of(id, pipeline, task) {
+            let task = task.label.clone();
+            let path = with_label(self.path(id), &task);
+            self.publish(path, EventKind::TaskStarted { task, attempt, tool: None, call: 0 });
         }
+        Ok(attempt)
     }
 
     /// A lone action that only computes is told of as its node.
     fn tells_of(&self, id: FrameId, pipeline: &Pipeline, task: &Task) -> bool {
         let computes = !matches!(task.action, Action::Effect(_) | Action::Node(_));
-        let unnamed = task.label.is_empty() || !self.program.plan.tells_all_of_tasks();
-        let as_its_node = computes && unnamed && pipeline.tasks.len() == 1;
+        let as_its_node = computes && task.label.is_empty() && pipeline.tasks.len() == 1;
         let quiet = self.state.frames.get(id).is_some_and(|frame| frame.quiet);
         !(quiet || task.hidden || as_its_node)
     }
 
     /// One more call of the same attempt.
-    fn task_goes_on(&mut self, id: FrameId) {
-        if let Some(body) = self.pipeline_mut(id) {
-            body.runs += 1;
-        }
+    fn task_goes_on(&mut self, id: FrameId) -> Checked {
+        self.pipeline_frame_mut(id)?.runs += 1;
+        Ok(())
     }
 
     /// A lone task that only computes and has no rules ends its pipeline at once; others take the long way.
-    fn computed(&mut self, id: FrameId, computed: Result<Value, ErrorInfo>) -> Result<(), Stop> {
-        let Some((pipeline, body, _)) = self.pipeline_of(id) else { return Ok(()) };
-        let task = &pipeline.tasks[body.pc as usize];
+    fn computed(
+        &mut self,
+        id: FrameId,
+        pipeline: &Pipeline,
+        task: &Task,
+        attempts: u32,
+        computed: Result<Value, ErrorInfo>,
+    ) -> Result<(), Stop> {
         if let (1, true, Ok(value)) = (pipeline.tasks.len(), task.rules.is_empty(), &computed) {
-            let attempts = body.attempt;
             if self.tells_of(id, pipeline, task) {
-                self.tell_processed(id, &TaskOutcome::success(value.clone()));
+                self.tell_processed(id, &TaskOutcome::success(value.clone()))?;
             }
             let (output, inputs) = (value.clone(), Value::Null);
-            self.finish(id, Ended { status: Status::Succeeded, output, error: None, inputs, attempts, turns: None });
+            self.finish(id, Ended { status: Status::Succeeded, output, error: None, inputs, attempts, turns: None })?;
             return Ok(());
         }
         let outcome = match computed {
@@ -203,35 +253,31 @@ impl<'a> Reducer<'a> {
             return;
         }
         let scope = match write.level {
-            Level::Run | Level::Any => "run",
-            Level::Step => "step",
-            Level::Turn => "turn",
+            Level::Run | Level::Any => PatchScope::Run,
+            Level::Step => PatchScope::Step,
+            Level::Turn => PatchScope::Iteration,
         };
         let patch = Value::object([(write.name.clone(), self.shown(id, value))]);
-        self.publish_at(id, "ctx.patched", [("scope", Value::from(scope)), ("patch", patch)]);
-    }
-
-    pub(super) fn program_task(&self, id: FrameId) -> Option<&'a Task> {
-        self.pipeline_of(id).map(|(pipeline, body, _)| &pipeline.tasks[body.pc as usize])
+        self.publish_at(id, EventKind::ContextPatched { scope, patch });
     }
 
     pub(in crate::reduce) fn task_ended(&mut self, id: FrameId, outcome: &TaskOutcome) -> Result<(), Stop> {
-        if self.pipeline_of(id).is_none() {
-            self.close_if_empty(id);
+        if self.pipeline_if_open(id)?.is_none() {
+            self.close_if_empty(id)?;
             return Ok(());
         }
         if let (Some(again), None) = (&outcome.again, &outcome.error) {
-            self.call_again_after(id, again);
+            self.call_again_after(id, again)?;
             return Ok(());
         }
         if let (Some(awaits), None) = (&outcome.awaits, &outcome.error) {
-            self.begin_await(id, awaits);
+            self.begin_await(id, awaits)?;
             return Ok(());
         }
         let refused = self.refused_changes(outcome)?;
         let outcome = refused.as_ref().unwrap_or(outcome);
-        let Some((pipeline, body, scope)) = self.pipeline_of(id) else { return Ok(()) };
-        let names = TaskNames::after(&pipeline.tasks[body.pc as usize], body, outcome, self.now());
+        let At { task, body, scope, .. } = self.pipeline_frame(id)?;
+        let names = TaskNames::after(task, body, outcome, self.now());
         let locals = Locals { task: Some(&names), ..Locals::default() };
         let (next, matched) = self.decide(id, outcome, locals)?;
         let mut previous = outcome.output.clone();
@@ -256,56 +302,47 @@ impl<'a> Reducer<'a> {
         if let (Some(beside), Next::Continue | Next::Jump(_) | Next::Break) = (&outcome.beside, &next) {
             self.do_beside(id, beside, scope)?;
         }
-        self.tell_processed(id, outcome);
+        self.tell_processed(id, outcome)?;
         if let Some(matched) = &matched {
-            self.note_match(id, matched);
+            self.note_match(id, matched)?;
         }
         let previous = self.slim(previous);
-        self.go(id, next, previous, outcome);
+        self.go(id, next, previous, outcome)?;
         Ok(())
     }
 
-    fn tell_processed(&mut self, id: FrameId, outcome: &TaskOutcome) {
-        let Some((pipeline, body, _)) = self.pipeline_of(id) else { return };
-        let task = &pipeline.tasks[body.pc as usize];
+    fn tell_processed(&mut self, id: FrameId, outcome: &TaskOutcome) -> Checked {
+        let At { pipeline, task, body, .. } = self.pipeline_frame(id)?;
         if !self.tells_of(id, pipeline, task) {
-            return;
+            return Ok(());
         }
         let (attempt, started_at, now) = (body.attempt, body.task_started_at, self.now());
-        let whole = self.program.plan.tells_all_of_tasks();
-        let meta = match whole {
-            true => names::completed(&outcome.meta, attempt, started_at, now),
-            false => {
-                let duration = now.since(started_at).as_ms();
-                Value::object([("attempt", Value::from(attempt)), ("duration", Value::from(duration))])
-            }
-        };
-        let mut told = Map::new();
-        told.insert("status", names::status(outcome));
         let veiled = self.is_veiled(id);
-        told.insert("result", self.slim(self.shown(id, &outcome.output)));
-        if let Some(error) = &outcome.error {
-            let error = if veiled { error.clone().veiled() } else { error.clone() };
-            told.insert("error", self.slim(error.to_value()));
-        }
-        if !veiled {
-            told.insert("meta", self.slim(meta));
-        }
-        for (name, fact) in names::facts(outcome).filter(|_| whole && !veiled) {
-            told.insert(name.clone(), self.slim(fact.clone()));
-        }
-        let taken = outcome.taken.is_some().then_some(("taken", Value::Bool(true)));
-        let fields = [
-            ("task", Value::Str(task.label.clone())),
-            ("attempt", Value::from(attempt)),
-            ("outcome", Value::map(told)),
-        ];
+        let meta = match veiled {
+            true => Value::Null,
+            false => names::completed(&outcome.meta, attempt, started_at, now),
+        };
+        let error = outcome.error.as_ref().map(|error| match veiled {
+            true => self.event_error(&error.clone().veiled()),
+            false => self.event_error(error),
+        });
+        let facts: Map =
+            names::facts(outcome).filter(|_| !veiled).map(|(name, fact)| (name.clone(), fact.clone())).collect();
+        let told = TaskResult {
+            status: if outcome.error.is_some() { TaskStatus::Error } else { TaskStatus::Success },
+            result: self.shown(id, &outcome.output),
+            error,
+            meta,
+            facts: if facts.is_empty() { Value::Null } else { Value::map(facts) },
+        };
+        let (task, taken) = (task.label.clone(), outcome.taken.is_some());
         let path = self.task_path(id);
-        self.publish(path, "task.processed", fields.into_iter().chain(taken));
+        self.publish(path, EventKind::TaskProcessed { task, attempt, outcome: told, taken });
+        Ok(())
     }
 
-    fn go(&mut self, id: FrameId, next: Next, previous: Value, outcome: &TaskOutcome) {
-        let Some((pipeline, body, _)) = self.pipeline_of(id) else { return };
+    fn go(&mut self, id: FrameId, next: Next, previous: Value, outcome: &TaskOutcome) -> Checked {
+        let At { pipeline, body, .. } = self.pipeline_frame(id)?;
         let (pc, last) = (body.pc, body.pc as usize + 1 >= pipeline.tasks.len());
         match next {
             Next::Continue if last => self.pipeline_ends(id, Status::Succeeded, previous, None),
@@ -314,71 +351,69 @@ impl<'a> Reducer<'a> {
             Next::Break => self.pipeline_ends(id, Status::Succeeded, previous, None),
             Next::Fail { status, error } => {
                 let mut error = error.or_else(|| outcome.error.clone()).unwrap_or_else(|| ruled(&Value::Null));
-                if error.facts.is_null() && self.program.plan.tells_places() {
+                if error.facts.is_null() {
                     error.facts = self.slim(outcome.facts.clone());
                 }
-                self.pipeline_ends(id, status, previous, Some(error));
+                self.pipeline_ends(id, status, previous, Some(error))
             }
             Next::Again { wait, same_key } => self.go_again(id, wait, same_key, outcome),
         }
     }
 
-    fn go_to(&mut self, id: FrameId, pc: u32, previous: Value) {
-        self.forget_tries(id);
-        self.forget_answers(id);
-        if let Some(body) = self.pipeline_mut(id) {
-            if pc <= body.pc {
-                // A task that is reached again is another effect; everything from here on may be.
-                for visited in pc..=body.pc {
-                    *body.visits.entry(visited).or_default() += 1;
-                }
+    fn go_to(&mut self, id: FrameId, pc: u32, previous: Value) -> Checked {
+        self.forget_tries(id)?;
+        self.forget_answers(id)?;
+        let body = self.pipeline_frame_mut(id)?;
+        if pc <= body.pc {
+            // A task that is reached again is another effect; everything from here on may be.
+            for visited in pc..=body.pc {
+                *body.visits.entry(visited).or_default() += 1;
             }
-            body.pc = pc;
-            body.attempt = 0;
-            body.first_try_at = None;
-            body.tried = None;
-            body.group = 0;
-            body.call = 0;
-            body.sent = false;
-            body.previous = previous;
-            self.state.agenda.push_back(Item::Task(id));
         }
+        body.pc = pc;
+        body.attempt = 0;
+        body.first_try_at = None;
+        body.tried = None;
+        body.group = 0;
+        body.call = 0;
+        body.sent = false;
+        body.previous = previous;
+        self.state.agenda.push_back(Item::Task(id));
+        Ok(())
     }
 
-    fn go_again(&mut self, id: FrameId, wait: Duration, same_key: bool, outcome: &TaskOutcome) {
+    fn go_again(&mut self, id: FrameId, wait: Duration, same_key: bool, outcome: &TaskOutcome) -> Checked {
         self.watch_again(id);
-        let tries = self.pipeline_of(id).map_or(1, |(_, body, _)| body.attempt);
-        let hidden = self.program_task(id).is_some_and(|task| task.hidden);
+        let At { task, body, .. } = self.pipeline_frame(id)?;
+        let (tries, hidden) = (body.attempt, task.hidden);
         // A step that is told of by its number is tried again in everyone's sight, whatever the task behind it is.
         if !hidden || self.firing_told(id).is_some() {
             self.tell_retrying(id, self.task_path(id), tries, wait, &because(outcome));
         }
         let key = self.set_timer(self.now() + wait, Timer::Alarm(id));
-        if let Some(frame) = self.state.frames.get_mut(id) {
-            frame.alarm = Some(key);
-        }
-        self.note_failure(id, outcome);
-        self.forget_vain_answer(id);
-        self.rest_for(id, wait);
-        self.park(id);
-        if let Some(body) = self.pipeline_mut(id)
-            && !same_key
-        {
+        self.frame_mut(id)?.alarm = Some(key);
+        self.note_failure(id, outcome)?;
+        self.forget_vain_answer(id)?;
+        self.rest_for(id, wait)?;
+        self.park(id)?;
+        if !same_key {
+            let body = self.pipeline_frame_mut(id)?;
             body.group += 1;
             body.call = 0;
             body.sent = false;
         }
+        Ok(())
     }
 
-    fn pipeline_ends(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) {
-        let Some(body) = self.pipeline_mut(id) else { return };
+    fn pipeline_ends(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) -> Checked {
+        let body = self.pipeline_frame_mut(id)?;
         let (inputs, turns) = (std::mem::take(&mut body.inputs), body.turns.take());
         let attempts = body.attempt.max(1);
-        self.finish(id, Ended { status, output, error, inputs, attempts, turns });
+        self.finish(id, Ended { status, output, error, inputs, attempts, turns })
     }
 
     /// A task that ends the whole run.
-    fn end_from(&mut self, id: FrameId, status: Status, error: Option<&Value>) {
+    fn end_from(&mut self, id: FrameId, status: Status, error: Option<&Value>) -> Checked {
         let message = format!("the run was ended as {} by the definition", status.as_str());
         let otherwise = ErrorInfo::new("Terminated", "terminate", message);
         let mut info = (status != Status::Succeeded).then(|| written(error.unwrap_or(&Value::Null), otherwise));
@@ -388,8 +423,8 @@ impl<'a> Reducer<'a> {
         if matches!(status, Status::Failed | Status::TimedOut) {
             self.watch_verdict(id);
         }
-        self.end_with(id, Status::Succeeded, Value::Null, None);
-        self.end_early(Closing { status, error: info, output: Value::Null, own: false });
+        self.end_with(id, Status::Succeeded, Value::Null, None)?;
+        self.end_early(Closing { status, error: info, output: Value::Null, own: false })
     }
 }
 

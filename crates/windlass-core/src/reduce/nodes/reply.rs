@@ -6,7 +6,7 @@ use crate::plan::ExprId;
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{FrameId, ScopeId};
-use crate::{Command, ErrorInfo, Reply};
+use crate::{Command, ErrorInfo, EventKind, Reply};
 
 impl Reducer<'_> {
     pub(super) fn answer(
@@ -29,8 +29,7 @@ impl Reducer<'_> {
             return Err(error.hint("put the replies into branches of which only one is taken"));
         }
         let reply = Reply { value: self.slim(answer.value), good: answer.good };
-        let fields = [("reply", reply.value.clone()), ("good", Value::Bool(reply.good))];
-        self.publish_at(id, "run.replied", fields);
+        self.publish_at(id, EventKind::RunReplied { reply: reply.value.clone(), good: reply.good });
         self.state.reply = Some(reply.clone());
         let value = reply.value.clone();
         self.work.output.commands.push(Command::Reply(reply));

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use windlass_value::{Duration, Value};
 
+use super::pipeline::At;
 use crate::plan::{Directive, Rule};
 use crate::reduce::eval::Locals;
+use crate::reduce::impossible::Checked;
 use crate::reduce::retry::Tried;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{FrameId, PipelineFrame};
@@ -33,8 +35,7 @@ impl<'a> Reducer<'a> {
         outcome: &TaskOutcome,
         locals: Locals<'_>,
     ) -> Result<(Next, Option<Matched<'a>>), Stop> {
-        let Some((pipeline, body, scope)) = self.pipeline_of(id) else { return Ok((Next::Continue, None)) };
-        let task = &pipeline.tasks[body.pc as usize];
+        let At { task, body, scope, .. } = self.pipeline_frame(id)?;
         let (pc, since, asked) = (body.pc, body.first_try_at, asked(outcome));
         let tried = Tried { tries: body.attempt.saturating_sub(body.tries_before), since, asked };
         if let (Some(retry), Some(error)) = (&task.retry, &outcome.error)
@@ -49,7 +50,7 @@ impl<'a> Reducer<'a> {
                 continue;
             }
             if let Some(times) = &rule.times
-                && self.matched(id, pc, at as u32) >= self.count_with(times, scope, locals)?
+                && self.matched(id, pc, at as u32)? >= self.count_with(times, scope, locals)?
             {
                 continue;
             }
@@ -61,11 +62,10 @@ impl<'a> Reducer<'a> {
                     let error = error.map(|error| self.eval_with(error, scope, locals)).transpose()?;
                     let error = error.map(|error| self.resolve(&error)).transpose()?;
                     let plan = &self.program.plan;
-                    let advised = |error| if plan.tells_more_of_errors() { plan.advised(error) } else { error };
-                    Next::Fail { status: *status, error: error.as_ref().map(ruled).map(advised) }
+                    Next::Fail { status: *status, error: error.as_ref().map(|error| plan.advised(ruled(error))) }
                 }
                 Directive::Retry(retry) => {
-                    let tries = self.tries_by_rule(id, pc, at as u32, rule);
+                    let tries = self.tries_by_rule(id, pc, at as u32, rule)?;
                     let tried = Tried { tries, since, asked };
                     match self.retry_after(retry, &because(outcome), tried, scope, locals)? {
                         // What a rule writes can change what is sent: then it is another effect.
@@ -84,19 +84,21 @@ impl<'a> Reducer<'a> {
     }
 
     /// Tries as this rule counts them: those that rules have led to, or only its own.
-    fn tries_by_rule(&self, id: FrameId, pc: u32, at: u32, rule: &Rule) -> u32 {
-        let rounds = self.pipeline_of(id).map_or(0, |(_, body, _)| body.rounds);
-        let own = || u32::try_from(self.matched(id, pc, at)).unwrap_or(u32::MAX);
-        (if rule.times.is_some() { own() } else { rounds }).saturating_add(1)
+    fn tries_by_rule(&self, id: FrameId, pc: u32, at: u32, rule: &Rule) -> Checked<u32> {
+        let tries = match rule.times.is_some() {
+            true => u32::try_from(self.matched(id, pc, at)?).unwrap_or(u32::MAX),
+            false => self.pipeline_frame(id)?.body.rounds,
+        };
+        Ok(tries.saturating_add(1))
     }
 
-    fn matched(&self, id: FrameId, pc: u32, at: u32) -> u64 {
-        self.pipeline_of(id).and_then(|(_, body, _)| body.matched.get(&(pc, at)).copied()).unwrap_or(0)
+    fn matched(&self, id: FrameId, pc: u32, at: u32) -> Checked<u64> {
+        Ok(self.pipeline_frame(id)?.body.matched.get(&(pc, at)).copied().unwrap_or(0))
     }
 
     /// Counts a match of a rule that may not match without end, and a round that a rule has asked for.
-    pub(super) fn note_match(&mut self, id: FrameId, matched: &Matched<'_>) {
-        let Some(body) = self.pipeline_mut(id) else { return };
+    pub(super) fn note_match(&mut self, id: FrameId, matched: &Matched<'_>) -> Checked {
+        let body = self.pipeline_frame_mut(id)?;
         if matched.rule.times.is_some() {
             *body.matched.entry((body.pc, matched.at)).or_default() += 1;
         }
@@ -104,12 +106,13 @@ impl<'a> Reducer<'a> {
             body.rounds += 1;
             body.tries_before = body.attempt;
         }
+        Ok(())
     }
 
     /// A task that is left has its tries anew when it is reached again.
-    pub(super) fn forget_tries(&mut self, id: FrameId) {
-        let Some((pipeline, ..)) = self.pipeline_of(id) else { return };
-        let Some(body) = self.pipeline_mut(id) else { return };
+    pub(super) fn forget_tries(&mut self, id: FrameId) -> Checked {
+        let At { pipeline, .. } = self.pipeline_frame(id)?;
+        let body = self.pipeline_frame_mut(id)?;
         let PipelineFrame { pc, matched, .. } = body;
         let retries = |task: u32, rule: u32| {
             let rule = pipeline.tasks.get(task as usize).and_then(|task| task.rules.get(rule as usize));
@@ -118,6 +121,7 @@ impl<'a> Reducer<'a> {
         matched.retain(|(task, rule), _| task != pc || !retries(*task, *rule));
         body.rounds = 0;
         body.tries_before = 0;
+        Ok(())
     }
 }
 

@@ -1,4 +1,13 @@
 //! Waiting for time or for somebody. A wait costs a row in the state and nothing else.
+//!
+//! | state | enter | signal | mail | alarm | close |
+//! |---|---|---|---|---|---|
+//! | new | waiting; ended if what it waits for is there; failed if an expression is | – | – | – | ended |
+//! | waiting for time | – | – | – | ended | ended |
+//! | waiting for a signal | – | ended with its payload | – | timed out | ended |
+//! | waiting for mail | – | – | ended with all that is there | waits no longer for the other to come to rest | ended |
+//!
+//! – is impossible and a fault. A wait has no children; its alarm and its place in the indexes go with it.
 
 use std::sync::Arc;
 
@@ -6,14 +15,14 @@ use windlass_value::{Timestamp, Value};
 
 use crate::hearing::meets;
 use crate::plan::Wait;
+use crate::reduce::impossible::{Checked, wrong_frame};
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, Form, FrameId, Timer, WaitFrame};
-use crate::{ErrorInfo, Status};
+use crate::{ErrorInfo, EventKind, Status};
 
 impl Reducer<'_> {
     pub(in crate::reduce) fn enter_wait(&mut self, id: FrameId, wait: &Wait) -> Result<(), Stop> {
-        let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
-        let scope = frame.scope;
+        let scope = self.frame(id)?.scope;
         let (body, until) = match wait {
             Wait::Mail { blocks, settles } => return self.enter_mail(id, *blocks, settles.as_ref()),
             Wait::Delay(amount) => (WaitFrame::Time, Some(self.now() + self.duration(amount, scope)?)),
@@ -30,24 +39,22 @@ impl Reducer<'_> {
                 (WaitFrame::Signal { name, requirements, form }, until)
             }
         };
-        self.tell_started(id);
+        self.tell_started(id)?;
         if let WaitFrame::Signal { name, form: Some(form), .. } = &body {
             self.tell_asked(id, name, form);
         }
         let alarm = until.map(|at| self.set_timer(at.max(self.now()), Timer::Alarm(id)));
         let signal = if let WaitFrame::Signal { name, requirements, form } = &body {
-            let asks = form.is_some() && self.program.plan.asks_first();
-            Some((name.clone(), requirements.clone(), asks))
+            Some((name.clone(), requirements.clone(), form.is_some()))
         } else {
             None
         };
-        if let Some(frame) = self.state.frames.get_mut(id) {
-            frame.alarm = alarm;
-            frame.body = Body::Wait(body);
-        }
+        let frame = self.frame_mut(id)?;
+        frame.alarm = alarm;
+        frame.body = Body::Wait(body);
         match signal {
             Some((name, _, true)) => self.state.waits.entry(name).or_default().push_back(id),
-            Some((name, requirements, false)) => self.await_signal(id, name, &requirements),
+            Some((name, requirements, false)) => self.await_signal(id, name, &requirements)?,
             None => {}
         }
         Ok(())
@@ -80,16 +87,11 @@ impl Reducer<'_> {
     fn tell_asked(&mut self, id: FrameId, name: &Arc<str>, form: &Form) {
         self.state.forms.open.insert(id);
         self.state.forms.changes += 1;
-        let mut fields = vec![
-            ("name", Value::Str(name.clone())),
-            ("address", Value::Str(form.address.clone())),
-            ("form", form.asks.clone()),
-        ];
-        fields.extend(form.deadline.map(|deadline| ("deadline", Value::from(deadline.to_string()))));
-        self.publish_at(id, "approval.requested", fields);
+        let (name, address, deadline) = (name.clone(), form.address.clone(), form.deadline);
+        self.publish_at(id, EventKind::ApprovalRequested { name, address, form: form.asks.clone(), deadline });
     }
 
-    pub(super) fn await_signal(&mut self, id: FrameId, name: Arc<str>, requirements: &Value) {
+    pub(super) fn await_signal(&mut self, id: FrameId, name: Arc<str>, requirements: &Value) -> Checked {
         let kept = self.state.signals.get_mut(&name).and_then(|kept| {
             let at = kept.iter().position(|payload| meets(payload, requirements))?;
             kept.remove(at)
@@ -98,25 +100,28 @@ impl Reducer<'_> {
             self.state.signals.remove(&name);
         }
         match kept {
-            Some(payload) => self.signalled(id, payload),
+            Some(payload) => self.signalled(id, payload)?,
             None => self.state.waits.entry(name).or_default().push_back(id),
         }
+        Ok(())
     }
 
     /// From here on the wait is nobody's any more, even if its end has to be worked out first.
-    pub(in crate::reduce) fn signalled(&mut self, id: FrameId, payload: Value) {
+    pub(in crate::reduce) fn signalled(&mut self, id: FrameId, payload: Value) -> Checked {
         if self.awaiting(id).is_some() {
             return self.answered(id, payload, None);
         }
-        self.clear_alarm(id);
-        if let Some(body) = self.state.frames.get(id).map(|frame| frame.body.clone()) {
-            self.forget(id, &body);
-        }
-        self.end_with(id, Status::Succeeded, payload, None);
+        self.clear_alarm(id)?;
+        let body = self.frame(id)?.body.clone();
+        self.forget(id, &body)?;
+        self.end_with(id, Status::Succeeded, payload, None)
     }
 
-    pub(in crate::reduce) fn wait_over(&mut self, id: FrameId) {
-        let Some(Body::Wait(wait)) = self.state.frames.get(id).map(|frame| &frame.body) else { return };
+    pub(in crate::reduce) fn wait_over(&mut self, id: FrameId) -> Checked {
+        let wait = match &self.frame(id)?.body {
+            Body::Wait(wait) => wait,
+            other => return Err(wrong_frame(id, "a wait", other)),
+        };
         match wait {
             WaitFrame::Time => self.end_with(id, Status::Succeeded, Value::Null, None),
             WaitFrame::Signal { name, form, .. } => {
@@ -125,7 +130,7 @@ impl Reducer<'_> {
                     Some(_) => (format!("nobody answered `{name}` in time"), "answer with `windlass approve RUN NAME`"),
                 };
                 let error = ErrorInfo::new("WaitTimedOut", "timeout", message).hint(hint);
-                self.end_with(id, Status::TimedOut, Value::Null, Some(error));
+                self.end_with(id, Status::TimedOut, Value::Null, Some(error))
             }
             WaitFrame::Mail(wait) => self.held_long_enough(id, *wait),
         }
@@ -141,7 +146,7 @@ impl Reducer<'_> {
     }
 
     /// What a frame that ends leaves behind in the state's indexes.
-    pub(in crate::reduce) fn forget(&mut self, id: FrameId, body: &Body) {
+    pub(in crate::reduce) fn forget(&mut self, id: FrameId, body: &Body) -> Checked {
         match body {
             Body::Wait(WaitFrame::Signal { name, .. }) => {
                 self.forget_wait(id, name);
@@ -163,11 +168,12 @@ impl Reducer<'_> {
                 self.forget_await(id, body);
                 self.state.short.retain(|frame| *frame != id);
                 if let Some(job) = pipeline.job {
-                    self.close_job(job);
+                    self.close_job(job)?;
                 }
             }
             Body::New | Body::Backoff | Body::Graph(_) | Body::Branch { .. } | Body::Wait(WaitFrame::Time) => {}
         }
+        Ok(())
     }
 }
 

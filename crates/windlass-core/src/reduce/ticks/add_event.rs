@@ -2,12 +2,13 @@
 
 use windlass_value::Value;
 
-use crate::hearing::{self, SIGNALS_KEPT};
+use crate::hearing;
 use crate::program::laid_over;
-use crate::reduce::{Impossible, Reducer, Stop, veiled};
+use crate::reduce::impossible::{Checked, Fault};
+use crate::reduce::{Reducer, Stop, veiled};
 use crate::state::{FrameId, Item, Later, Phase, PutOff};
 use crate::tick::{MAIL_EVENT, START_EVENT};
-use crate::{ErrorInfo, Origin, Status};
+use crate::{ErrorInfo, EventKind, Origin, Status};
 use std::sync::Arc;
 
 impl Reducer<'_> {
@@ -18,24 +19,23 @@ impl Reducer<'_> {
         origin: Option<&Origin>,
         to: Option<&Arc<str>>,
         (beside, defaults): (&Value, &Value),
-    ) -> Result<(), Impossible> {
+    ) -> Checked {
         match (&self.state.phase, &**name == START_EVENT) {
             (Phase::Created, true) if self.state.held.is_some() => self.late("start"),
             (Phase::Created, true) if self.state.paused => self.put_off(payload, origin, beside, defaults),
-            (Phase::Created, true) => self.start(payload, origin, beside, defaults),
+            (Phase::Created, true) => self.start(payload, origin, beside, defaults)?,
             (Phase::Created, false) => {
                 if self.state.held.is_some() {
                     self.keep_until_started(Later { name: name.clone(), payload: payload.clone(), to: to.cloned() });
                     return Ok(());
                 }
-                let why = "the run has not started".to_owned();
-                return Err(Impossible { number: self.state.ticks, tick: "AddEvent", why });
+                return Err(Box::new(Fault::NotStarted));
             }
             (Phase::Running, true) => self.late("start"),
             (Phase::Running, false) if &**name == MAIL_EVENT && to.is_none() && self.program.addresses().in_use() => {
                 self.state.agenda.push_back(Item::Mail(payload.clone()));
             }
-            (Phase::Running, false) => self.signal(name, payload, to),
+            (Phase::Running, false) => self.signal(name, payload, to)?,
             (Phase::Ended(_), _) => self.late("AddEvent"),
         }
         Ok(())
@@ -46,9 +46,8 @@ impl Reducer<'_> {
         (self.state.run.input, self.state.run.beside) = (input.clone(), beside.clone());
         let origin = origin.cloned().map(Box::new);
         self.state.held = Some(Box::new(PutOff { origin, defaults: defaults.clone(), later: Vec::new() }));
-        let definition = Value::Str(self.program.plan.name.clone());
-        let input = self.input_shown();
-        self.publish("".into(), "workflow.held", [("definition", definition), ("input", input)]);
+        let (definition, input) = (self.program.plan.name.clone(), self.input_shown());
+        self.publish("".into(), EventKind::WorkflowHeld { definition, input });
     }
 
     fn input_shown(&self) -> Value {
@@ -60,12 +59,18 @@ impl Reducer<'_> {
 
     fn keep_until_started(&mut self, event: Later) {
         match &mut self.state.held {
-            Some(held) if held.later.len() < SIGNALS_KEPT => held.later.push(event),
+            Some(held) if held.later.len() < self.program.limits.max_kept_signals => held.later.push(event),
             _ => self.late("AddEvent"),
         }
     }
 
-    pub(super) fn start(&mut self, input: &Value, origin: Option<&Origin>, beside: &Value, defaults: &Value) {
+    pub(super) fn start(
+        &mut self,
+        input: &Value,
+        origin: Option<&Origin>,
+        beside: &Value,
+        defaults: &Value,
+    ) -> Checked {
         self.state.phase = Phase::Running;
         self.state.run.parent = origin.map(|origin| origin.parent.clone());
         self.state.run.trace = origin.map(|origin| origin.trace.clone());
@@ -73,27 +78,28 @@ impl Reducer<'_> {
         self.state.run.input = self.slim_merged(input.clone());
         self.state.run.beside = beside.clone();
         self.state.run.started_at = self.state.now;
-        let definition = Value::Str(self.program.plan.name.clone());
-        let input_shown = self.input_shown();
-        let mut fields = vec![("definition", definition.clone()), ("input", input_shown)];
-        if let Some(origin) = origin.filter(|_| self.program.plan.tells_tokens()) {
-            let (parent, trace) = (origin.parent.clone(), origin.trace.clone());
-            fields.extend([("parent", Value::Str(parent)), ("trace", Value::Str(trace))]);
-        }
-        self.publish("".into(), "playbook.execution_requested", fields);
+        let definition = self.program.plan.name.clone();
+        let requested = EventKind::ExecutionRequested {
+            definition: definition.clone(),
+            input: self.input_shown(),
+            parent: origin.map(|origin| origin.parent.clone()),
+            trace: origin.map(|origin| origin.trace.clone()),
+        };
+        self.publish("".into(), requested);
         match self.program.parameters_over(input, defaults) {
             Ok(parameters) => {
                 self.state.run.parameters = self.slim_merged(parameters);
-                self.publish("".into(), "workflow.started", [("definition", definition)]);
+                self.publish("".into(), EventKind::WorkflowStarted { definition });
                 self.arm_run_timeout();
                 if self.program.plan.parameters.iter().any(|parameter| parameter.computed.is_some()) {
                     self.state.agenda.push_back(Item::Parameters);
                 }
-                self.begin_root();
+                self.begin_root()
             }
             Err(problems) => {
                 let error = ErrorInfo::new("InvalidInput", "input", problems.join("; "));
                 self.end_before_start(error);
+                Ok(())
             }
         }
     }
@@ -145,27 +151,28 @@ impl Reducer<'_> {
     }
 
     /// The oldest wait whose requirements the event meets gets it; without one it is kept for later.
-    fn signal(&mut self, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) {
+    fn signal(&mut self, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) -> Checked {
         if let Some(to) = to {
             // It is for one place and nobody else, now or never.
             let asking = hearing::asking(self.program, self.state, name, to);
             if let Some(frame) = asking.filter(|frame| self.accepts(*frame, payload)) {
-                self.signalled(frame, payload.clone());
-            } else if !self.offer_to_nets(name, payload, Some(to)) {
+                self.signalled(frame, payload.clone())?;
+            } else if !self.offer_to_nets(name, payload, Some(to))? {
                 self.tell_unhandled(name, format!("no step `{to}` accepts it"));
             }
-            return;
+            return Ok(());
         }
         if let Some(frame) = hearing::waiting(self.state, name, payload) {
             // A step that waits for it is not the only one that may want it: others begin with it.
-            if !(self.is_wanted_beside(frame, name) && self.offer_to_nets(name, payload, None)) {
-                self.signalled(frame, payload.clone());
+            if !(self.is_wanted_beside(frame, name) && self.offer_to_nets(name, payload, None)?) {
+                self.signalled(frame, payload.clone())?;
             }
-            return;
+            return Ok(());
         }
-        if !self.offer_to_nets(name, payload, None) {
+        if !self.offer_to_nets(name, payload, None)? {
             self.keep_for_later(name, payload);
         }
+        Ok(())
     }
 
     /// For a wait that is yet to begin.
@@ -180,12 +187,9 @@ impl Reducer<'_> {
     }
 
     fn tell_unhandled(&mut self, name: &Arc<str>, reason: String) {
-        let mut fields = vec![("event", Value::Str(name.clone())), ("reason", Value::from(reason))];
-        if self.tells_slots() {
-            let idle = self.state.agenda.is_empty() && self.nothing_goes_on();
-            fields.push(("idle", Value::from(idle)));
-        }
-        self.publish("".into(), "event.unhandled", fields);
+        let idle = self.tells_slots().then(|| self.state.agenda.is_empty() && self.nothing_goes_on());
+        let (event, reason) = (name.clone(), reason.into());
+        self.publish("".into(), EventKind::EventUnhandled { event, reason, idle });
     }
 
     pub(in crate::reduce) fn accepts(&self, frame: FrameId, payload: &Value) -> bool {

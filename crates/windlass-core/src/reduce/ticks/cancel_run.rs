@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use crate::reduce::Reducer;
+use crate::reduce::impossible::Checked;
 use crate::state::Closing;
 use crate::{ErrorInfo, Status};
 
 impl Reducer<'_> {
-    pub(super) fn cancel_run(&mut self, reason: &Arc<str>, by_caller: bool) {
+    pub(super) fn cancel_run(&mut self, reason: &Arc<str>, by_caller: bool) -> Checked {
         if by_caller && self.state.reply.is_some() {
             // The caller has its answer, though it may not have seen it: the run is no longer part of it.
-            return self.late("CancelRun");
+            self.late("CancelRun");
+            return Ok(());
         }
         let error = ErrorInfo::new("Cancelled", "cancelled", reason.clone());
-        self.end_early(Closing::failed(Status::Cancelled, error));
+        self.end_early(Closing::failed(Status::Cancelled, error))
     }
 }

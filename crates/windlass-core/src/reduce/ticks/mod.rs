@@ -14,11 +14,14 @@ mod step_result;
 mod timeout;
 mod timer_due;
 
-use super::{Impossible, Reducer};
-use crate::TickKind;
+use super::Reducer;
+use super::impossible::Checked;
+use windlass_value::known;
+
+use crate::{EventKind, TickKind};
 
 impl Reducer<'_> {
-    pub(super) fn apply(&mut self, kind: &TickKind) -> Result<(), Impossible> {
+    pub(super) fn apply(&mut self, kind: &TickKind) -> Checked {
         if self.state.result().is_some() {
             // An ended run takes no more input; what comes late is told of and changes nothing.
             self.late(kind.name());
@@ -28,24 +31,24 @@ impl Reducer<'_> {
             TickKind::AddEvent { name, payload, origin, to, beside, defaults, .. } => {
                 self.add_event(name, payload, origin.as_deref(), to.as_ref(), (beside, defaults))?;
             }
-            TickKind::StepResult { job, dispatch, outcome } => self.step_result(*job, *dispatch, outcome),
-            TickKind::LeaseLost { job, dispatch } => self.lease_lost(*job, *dispatch),
-            TickKind::CallResult { call, status, outcome } => self.call_result(*call, *status, outcome),
-            TickKind::CancelRun { reason, by_caller, .. } => self.cancel_run(reason, *by_caller),
+            TickKind::StepResult { job, dispatch, outcome } => self.step_result(*job, *dispatch, outcome)?,
+            TickKind::LeaseLost { job, dispatch } => self.lease_lost(*job, *dispatch)?,
+            TickKind::CallResult { call, status, outcome } => self.call_result(*call, *status, outcome)?,
+            TickKind::CancelRun { reason, by_caller, .. } => self.cancel_run(reason, *by_caller)?,
             TickKind::PublishEvent { job, dispatch, kind, data } => self.publish_event(*job, *dispatch, kind, data),
-            TickKind::Timeout => self.timeout(),
+            TickKind::Timeout => self.timeout()?,
             TickKind::TimerDue => self.timer_due(),
-            TickKind::Pause { .. } => self.pause(),
+            TickKind::Pause { .. } => self.pause()?,
             TickKind::Resume { .. } => self.resume()?,
             TickKind::Progress { job, dispatch, data } => self.progress(*job, *dispatch, data),
-            TickKind::Restart => self.restart(),
+            TickKind::Restart => self.restart()?,
             TickKind::Proceed => self.proceed(),
         }
         Ok(())
     }
 
     pub(super) fn late(&mut self, what: &'static str) {
-        let fields = [("event", what.into()), ("reason", "it came too late and changed nothing".into())];
-        self.publish("".into(), "event.unhandled", fields);
+        let (event, reason) = (known(what), known("it came too late and changed nothing"));
+        self.publish("".into(), EventKind::EventUnhandled { event, reason, idle: None });
     }
 }

@@ -1,19 +1,22 @@
 //! Stop between tasks: jobs in flight may end, nothing new begins. A run that is paused before it has started is held: it
 //! starts when it is resumed.
 
+use crate::EventKind;
 use crate::reduce::Reducer;
+use crate::reduce::impossible::Checked;
 use crate::state::Phase;
 
 impl Reducer<'_> {
-    pub(super) fn pause(&mut self) {
+    pub(super) fn pause(&mut self) -> Checked {
         if !self.state.paused && self.state.verdict.is_none() {
             self.state.paused = true;
             if self.state.phase == Phase::Created {
                 // Its start comes next, and says so.
-                return;
+                return Ok(());
             }
-            self.give_all_back();
-            self.publish("".into(), "workflow.paused", []);
+            self.give_all_back()?;
+            self.publish("".into(), EventKind::WorkflowPaused {});
         }
+        Ok(())
     }
 }

@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
-use windlass_value::{Map, Value};
+use windlass_value::Value;
 
 use crate::reduce::Reducer;
 
 impl Reducer<'_> {
-    pub(super) fn publish_event(&mut self, job: u64, dispatch: Option<u32>, kind: &Arc<str>, data: &Value) {
+    pub(super) fn publish_event(&mut self, job: u64, dispatch: u32, kind: &Arc<str>, data: &Value) {
         let Some(frame) = self.spoken_for(job, dispatch) else {
             return self.refuse("PublishEvent", job, dispatch);
         };
         let path = self.path(frame);
         let data = self.shown(frame, data);
-        let data = data.as_map().cloned().unwrap_or_else(|| Map::from_iter([("data", data.clone())]));
-        let data = data.iter().map(|(name, value)| (name.clone(), self.slim(value.clone()))).collect();
-        self.publish_map(path, kind.clone(), data);
+        self.publish_custom(path, kind, &data);
         // Whoever is given the task again, because this worker was lost, need not say it again.
-        if let Some(open) = self.state.jobs.get_mut(&job).filter(|_| dispatch.is_some()) {
+        if let Some(open) = self.state.jobs.get_mut(&job) {
             Arc::make_mut(open.resumed.get_or_insert_default()).told += 1;
         }
     }

@@ -2,21 +2,22 @@
 //! are numbered from 0. A pipeline between two tasks goes on where it is.
 
 use crate::reduce::Reducer;
+use crate::reduce::impossible::Checked;
 
 impl Reducer<'_> {
-    pub(super) fn restart(&mut self) {
+    pub(super) fn restart(&mut self) -> Checked {
         self.state.free_workers.clear();
         self.state.workers = 0;
         let called_off: Vec<u64> =
             self.state.jobs.iter().filter(|(_, open)| open.cancelled.is_some()).map(|(job, _)| *job).collect();
         for job in called_off {
             // Its worker is gone with the process: nobody is left to confirm.
-            self.job_gone(job);
+            self.job_gone(job)?;
         }
-        self.give_all_back();
+        self.give_all_back()?;
         self.state.free_workers.clear();
         for job in self.state.jobs.keys().copied().collect::<Vec<_>>() {
-            self.hand_out_again(job);
+            self.hand_out_again(job)?;
         }
         for call in self.state.calls.keys().copied().collect::<Vec<_>>() {
             self.ask_for_child(call);
@@ -24,5 +25,6 @@ impl Reducer<'_> {
         if self.state.held.is_none() {
             self.arm_run_timeout();
         }
+        Ok(())
     }
 }

@@ -1,25 +1,27 @@
 //! Go on after a pause.
 
-use crate::reduce::{Impossible, Reducer};
+use crate::EventKind;
+use crate::reduce::Reducer;
+use crate::reduce::impossible::Checked;
 use crate::state::PutOff;
 
 impl Reducer<'_> {
-    pub(super) fn resume(&mut self) -> Result<(), Impossible> {
+    pub(super) fn resume(&mut self) -> Checked {
         if !self.state.paused {
             return Ok(());
         }
         self.state.paused = false;
         match self.state.held.take() {
-            None => self.publish("".into(), "workflow.resumed", []),
+            None => self.publish("".into(), EventKind::WorkflowResumed {}),
             Some(held) => self.start_held(*held)?,
         }
         Ok(())
     }
 
     /// As if all of it came now.
-    fn start_held(&mut self, held: PutOff) -> Result<(), Impossible> {
+    fn start_held(&mut self, held: PutOff) -> Checked {
         let (input, beside) = (self.state.run.input.clone(), self.state.run.beside.clone());
-        self.start(&input, held.origin.as_deref(), &beside, &held.defaults);
+        self.start(&input, held.origin.as_deref(), &beside, &held.defaults)?;
         for event in held.later {
             if self.state.result().is_some() {
                 self.late("AddEvent");

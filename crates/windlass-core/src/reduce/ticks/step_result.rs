@@ -2,21 +2,26 @@
 
 use crate::TaskOutcome;
 use crate::reduce::Reducer;
+use crate::reduce::impossible::Checked;
 use crate::state::Item;
 
 impl Reducer<'_> {
-    pub(super) fn step_result(&mut self, job: u64, dispatch: u32, outcome: &TaskOutcome) {
+    pub(super) fn step_result(&mut self, job: u64, dispatch: u32, outcome: &TaskOutcome) -> Checked {
         // A job that is not open, or was handed out again since: the lease was lost, the result is refused.
         let Some(open) = self.state.jobs.get(&job).filter(|open| open.is_out(dispatch)) else {
-            return self.refuse("StepResult", job, Some(dispatch));
+            self.refuse("StepResult", job, dispatch);
+            return Ok(());
         };
         let (frame, cancelled) = (open.frame, open.cancelled.is_some());
-        self.settle_job(job, Some(outcome));
+        // A job goes with its pipeline.
+        self.frame(frame)?;
+        self.settle_job(job, Some(outcome))?;
         if cancelled {
             return self.job_gone(job);
         }
         self.watch_report(frame, outcome);
-        self.put_to_rest(job);
+        self.put_to_rest(job)?;
         self.state.agenda.push_back(Item::TaskEnded(frame, Box::new(outcome.clone())));
+        Ok(())
     }
 }

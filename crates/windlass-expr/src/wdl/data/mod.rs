@@ -12,11 +12,12 @@ mod table;
 
 use std::sync::Arc;
 
-use windlass_value::{CompileError, EvalError, EvalErrorKind, Expression, Language, Map, Mode, PathPart, Value};
+use windlass_value::{
+    CompileError, EvalError, EvalErrorKind, Expression, Language, Map, Mode, PathPart, Value, nearest,
+};
 
 use super::Wdl;
 use super::compile::Compiler;
-use super::functions::nearest;
 use super::node::{Node, eval};
 use super::values::{Context, Outcome, check_result, describe, type_error};
 

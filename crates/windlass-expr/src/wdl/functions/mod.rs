@@ -186,39 +186,6 @@ pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
     UNSUPPORTED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, instead)| *instead)
 }
 
-/// The candidate that a misspelt name most likely means.
-pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let wanted: Vec<char> = name.to_lowercase().chars().take(64).collect();
-    let allowed = (wanted.len() / 3).clamp(1, 4);
-    // Names of another length are farther away than allowed, whatever they say.
-    let alike = candidates.into_iter().filter(|candidate| candidate.chars().count().abs_diff(wanted.len()) <= allowed);
-    // Any two names of one or two letters are near to each other: one must at least begin as the other does.
-    let short: String = wanted.iter().collect();
-    let begins = |candidate: &&str| {
-        let other = candidate.to_lowercase();
-        wanted.len() > 2 || other.starts_with(&short) || short.starts_with(&other)
-    };
-    let alike = alike.filter(begins);
-    let scored = alike.map(|candidate| (distance(&wanted, candidate), candidate));
-    scored.filter(|(score, _)| *score <= allowed).min_by_key(|(score, _)| *score).map(|(_, candidate)| candidate)
-}
-
-/// How many single-letter changes lie between two names.
-fn distance(wanted: &[char], candidate: &str) -> usize {
-    let candidate: Vec<char> = candidate.to_lowercase().chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=candidate.len()).collect();
-    for (i, a) in wanted.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in candidate.iter().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (above + 1).min(row[j] + 1).min(diagonal + usize::from(a != b));
-            diagonal = above;
-        }
-    }
-    row[candidate.len()]
-}
-
 /// The complaint that an argument is of the wrong kind.
 pub(crate) fn wrong(function: &str, arguments: &[Value], index: usize, wanted: &str) -> EvalError {
     let which = ["first", "second", "third", "fourth", "fifth"].get(index).copied().unwrap_or("next");

@@ -7,23 +7,25 @@ use windlass_value::{Map, Value};
 use crate::addresses::{last_first, normalised};
 use crate::plan::{NodeId, NodeKind};
 use crate::reduce::Reducer;
+use crate::reduce::impossible::{Checked, no_part};
 use crate::state::{Body, FrameId, Item, MailboxFrame, WaitFrame};
 use crate::{ErrorInfo, Outcome, Status};
 
 impl Reducer<'_> {
     /// A frame has been made.
-    pub(in crate::reduce) fn mail_begins(&mut self, id: FrameId) {
+    pub(in crate::reduce) fn mail_begins(&mut self, id: FrameId) -> Checked {
         if !self.program.addresses().in_use() {
-            return;
+            return Ok(());
         }
-        let Some(node) = self.state.frames.get(id).map(|frame| frame.node) else { return };
+        let node = self.frame(id)?.node;
         if self.program.node(node).mailbox.is_some() {
             self.open_mailbox(id, node);
         }
         if self.program.node(node).reports_to.is_some() {
             let step = self.path(id);
-            self.report(node, step, "started", []);
+            self.report(node, step, "started", [])?;
         }
+        Ok(())
     }
 
     fn open_mailbox(&mut self, id: FrameId, node: NodeId) {
@@ -37,29 +39,30 @@ impl Reducer<'_> {
     }
 
     /// A frame is about to go, for good.
-    pub(in crate::reduce) fn mail_ends(&mut self, id: FrameId, outcome: &Outcome) {
+    pub(in crate::reduce) fn mail_ends(&mut self, id: FrameId, outcome: &Outcome) -> Checked {
         if !self.program.addresses().in_use() {
-            return;
+            return Ok(());
         }
-        let Some(frame) = self.state.frames.get(id) else { return };
+        let frame = self.frame(id)?;
         let node = frame.node;
         // What others do because of this end must not reach a wait that is ending.
         if let Body::Wait(WaitFrame::Mail(wait)) = frame.body {
             self.forget_mail_wait(id, wait);
         }
-        self.report_unbegun(id);
+        self.report_unbegun(id)?;
         self.drop_early(node);
         if self.program.node(node).mailbox.is_some() {
-            self.close_mailbox(id, node);
+            self.close_mailbox(id, node)?;
         }
         if self.program.node(node).reports_to.is_some() {
             let step = self.path(id);
-            self.report_end(node, step, outcome);
+            self.report_end(node, step, outcome)?;
         }
+        Ok(())
     }
 
-    fn close_mailbox(&mut self, id: FrameId, node: NodeId) {
-        let Some(open) = self.state.mail.boxes.remove(&id) else { return };
+    fn close_mailbox(&mut self, id: FrameId, node: NodeId) -> Checked {
+        let open = self.state.mail.boxes.remove(&id).ok_or_else(|| no_part(id, "mailbox", 0))?;
         let whole = normalised(&open.address);
         let end = last_first(&whole);
         let mail = &mut self.state.mail;
@@ -76,21 +79,20 @@ impl Reducer<'_> {
         for mail in open.fresh() {
             self.drop_mail(&open.address, &open.address, mail, &reason);
         }
-        for settler in open.settlers {
-            self.settled(settler);
-        }
+        open.settlers.into_iter().try_for_each(|settler| self.settled(settler))
     }
 
     /// A node that will not begin.
-    pub(in crate::reduce) fn mail_unrun(&mut self, near: FrameId, node: NodeId, outcome: &Outcome) {
+    pub(in crate::reduce) fn mail_unrun(&mut self, near: FrameId, node: NodeId, outcome: &Outcome) -> Checked {
         if !self.program.addresses().in_use() {
-            return;
+            return Ok(());
         }
         self.drop_early(node);
         if self.program.node(node).reports_to.is_some() {
             let step = self.child_path(near, node);
-            self.report_end(node, step, outcome);
+            self.report_end(node, step, outcome)?;
         }
+        Ok(())
     }
 
     /// What was kept for nodes in here that have not begun: now they will not.
@@ -110,21 +112,25 @@ impl Reducer<'_> {
     }
 
     /// Children of a graph that is called off before they have begun.
-    fn report_unbegun(&mut self, id: FrameId) {
+    fn report_unbegun(&mut self, id: FrameId) -> Checked {
         let program = self.program;
-        let Some(frame) = self.state.frames.get(id) else { return };
-        let (NodeKind::Graph(graph), Body::Graph(body)) = (&program.node(frame.node).kind, &frame.body) else { return };
+        let frame = self.frame(id)?;
+        // No graph, or one that ends before it was entered: it has no children yet.
+        let (NodeKind::Graph(graph), Body::Graph(body)) = (&program.node(frame.node).kind, &frame.body) else {
+            return Ok(());
+        };
         let unbegun = graph.children.iter().zip(&body.children);
         let unbegun = unbegun.filter(|(_, state)| state.status.is_none() && state.frame.is_none());
         let nodes = unbegun.map(|(child, _)| child.node).filter(|node| program.node(*node).reports_to.is_some());
         for node in nodes.collect::<Vec<NodeId>>() {
             let step = self.child_path(id, node);
             let (status, none) = (Value::from(Status::Cancelled.as_str()), Value::Int(0));
-            self.report(node, step, "ended", [("status", status), ("attempts", none.clone()), ("duration_ms", none)]);
+            self.report(node, step, "ended", [("status", status), ("attempts", none.clone()), ("duration_ms", none)])?;
         }
+        Ok(())
     }
 
-    fn report_end(&mut self, node: NodeId, step: Arc<str>, outcome: &Outcome) {
+    fn report_end(&mut self, node: NodeId, step: Arc<str>, outcome: &Outcome) -> Checked {
         let took = outcome.ended_at.since(outcome.started_at);
         let usage = Some(&outcome.usage).filter(|usage| !usage.is_null()).map(|usage| ("usage", usage.clone()));
         let error = outcome.error.as_ref().map(|error| ("error", ErrorInfo::to_value(error)));
@@ -133,7 +139,7 @@ impl Reducer<'_> {
             ("attempts", Value::from(outcome.attempts)),
             ("duration_ms", Value::from(took.as_ms())),
         ];
-        self.report(node, step, "ended", fields.into_iter().chain(usage).chain(error));
+        self.report(node, step, "ended", fields.into_iter().chain(usage).chain(error))
     }
 
     /// Mail of the engine's own, to whom a node reports. If nobody is there, there is nobody to tell.
@@ -143,11 +149,11 @@ impl Reducer<'_> {
         step: Arc<str>,
         kind: &'static str,
         fields: impl IntoIterator<Item = (&'static str, Value)>,
-    ) {
-        let Some(to) = &self.program.node(node).reports_to else { return };
-        let Some(owner) = self.living_at(to) else { return };
-        if self.state.frames.get(owner).is_none_or(|frame| frame.node == node) {
-            return;
+    ) -> Checked {
+        let Some(to) = &self.program.node(node).reports_to else { return Ok(()) };
+        let Some(owner) = self.living_at(to) else { return Ok(()) };
+        if self.frame(owner)?.node == node {
+            return Ok(());
         }
         let mut mail = Map::from_iter([("kind", Value::from(kind)), ("step", Value::Str(step.clone()))]);
         for (name, value) in fields {
@@ -156,12 +162,13 @@ impl Reducer<'_> {
         let refused = self.refuses(owner);
         let letter = self.letter(step.clone(), mail);
         match refused {
-            None => self.put(owner, letter.mail),
+            None => self.put(owner, letter.mail)?,
             Some(refused) => {
                 let address = self.address_of(owner);
                 self.drop_mail(&step, &address, &letter.mail, &refused.reason);
             }
         }
+        Ok(())
     }
 
     /// The run ends: mail that came too late to be routed is not read.

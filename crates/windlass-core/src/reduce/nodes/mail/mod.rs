@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use crate::ErrorInfo;
 use crate::plan::Post;
 use crate::reduce::eval::Locals;
+use crate::reduce::impossible::{Checked, no_part};
 use crate::reduce::{Reducer, Stop};
 use crate::state::{FrameId, ScopeId};
+use crate::{ErrorInfo, EventKind};
 use ways::{Nowhere, Way};
 
 /// Nobody can be written to under this address, or several can.
@@ -57,7 +58,7 @@ impl Reducer<'_> {
     }
 
     /// Sends what a task has written. The answer is the task's output.
-    pub(super) fn post(&mut self, id: FrameId, to: &Arc<str>, mail: Map) -> Value {
+    pub(super) fn post(&mut self, id: FrameId, to: &Arc<str>, mail: Map) -> Checked<Value> {
         let sender = self.mailbox_around(id);
         let from = sender.map_or_else(|| "".into(), |sender| self.address_of(sender));
         let path = self.path(id);
@@ -80,17 +81,14 @@ impl Reducer<'_> {
         let mut mail = payload.as_map().cloned().unwrap_or_default();
         mail.remove("to");
         let way = self.way_to(&to);
-        self.send("".into(), "".into(), (&to, way), mail);
+        self.send("".into(), "".into(), (&to, way), mail)?;
         Ok(())
     }
 
     /// `{status: "queued", id}`, or `{status: "dropped", id, reason, message, known, wraps?}`.
-    fn send(&mut self, path: Arc<str>, from: Arc<str>, (to, way): (&Arc<str>, Way), mail: Map) -> Value {
+    fn send(&mut self, path: Arc<str>, from: Arc<str>, (to, way): (&Arc<str>, Way), mail: Map) -> Checked<Value> {
         let letter = self.letter(from, mail);
-        let told = |to: Arc<str>| {
-            let Letter { id, from, .. } = &letter;
-            [("id", Value::Str(id.clone())), ("from", Value::Str(from.clone())), ("to", Value::Str(to))]
-        };
+        let sent = |to: Arc<str>| EventKind::MessageSent { id: letter.id.clone(), from: letter.from.clone(), to };
         let answer = |status: &str| [("status", Value::from(status)), ("id", Value::Str(letter.id.clone()))];
         let refused = match &way {
             Way::Living(owner) => self.refuses(*owner),
@@ -102,23 +100,32 @@ impl Reducer<'_> {
         };
         match refused.map_or(way, Way::Nowhere) {
             Way::Living(owner) => {
-                self.publish(path, "message.sent", told(self.address_of(owner)));
-                self.put(owner, letter.mail.clone());
+                self.publish(path, sent(self.address_of(owner)));
+                self.put(owner, letter.mail.clone())?;
             }
             Way::Early(node) => {
                 let address = self.program.addresses().shown(node).unwrap_or(to).clone();
-                self.publish(path, "message.sent", told(address));
+                self.publish(path, sent(address));
                 self.state.mail.early.entry(node).or_default().push_back(letter.mail.clone());
             }
             Way::Nowhere(Nowhere { reason, message, known, wraps }) => {
+                let message: Arc<str> = message.into();
+                let dropped = EventKind::MessageDropped {
+                    id: letter.id.clone(),
+                    from: letter.from.clone(),
+                    to: to.clone(),
+                    reason: reason.clone(),
+                    message: Some(message.clone()),
+                    known: Some(known.clone()),
+                };
+                self.publish(path, dropped);
                 let known = Value::list(known.into_iter().map(Value::Str).collect());
-                let why = [("reason", Value::Str(reason)), ("message", Value::from(message)), ("known", known)];
-                self.publish(path, "message.dropped", told(to.clone()).into_iter().chain(why.clone()));
+                let why = [("reason", Value::Str(reason)), ("message", Value::Str(message)), ("known", known)];
                 let wraps = wraps.then_some(("wraps", Value::Bool(true)));
-                return Value::object(answer("dropped").into_iter().chain(why).chain(wraps));
+                return Ok(Value::object(answer("dropped").into_iter().chain(why).chain(wraps)));
             }
         }
-        Value::object(answer("queued"))
+        Ok(Value::object(answer("queued")))
     }
 
     /// A number, a sender and a time for what was written. Large parts of it are kept elsewhere.
@@ -145,20 +152,21 @@ impl Reducer<'_> {
 
     /// Into a mailbox that takes it. Who waits for it gets it when nothing else is left to do: what belongs together, such as
     /// the end of one step and the start of the next, is read together.
-    fn put(&mut self, owner: FrameId, mail: Value) {
-        let Some(open) = self.state.mail.boxes.get_mut(&owner) else { return };
+    fn put(&mut self, owner: FrameId, mail: Value) -> Checked {
+        let open = self.state.mail.boxes.get_mut(&owner).ok_or_else(|| no_part(owner, "mailbox", 0))?;
         if open.rests() {
             self.state.mail.ready.push_back(owner);
         }
         open.waiting.push_back(mail);
+        Ok(())
     }
 
     /// One that was sent and will not be read.
     fn drop_mail(&mut self, path: &Arc<str>, to: &Arc<str>, mail: &Value, reason: &Arc<str>) {
-        let field = |name: &str| mail.get(name).cloned().unwrap_or_default();
-        let (to, reason) = (Value::Str(to.clone()), Value::Str(reason.clone()));
-        let fields = [("id", field("id")), ("from", field("from")), ("to", to), ("reason", reason)];
-        self.publish(path.clone(), "message.dropped", fields);
+        let (id, from) = (text_of(mail, "id"), text_of(mail, "from"));
+        let (to, reason) = (to.clone(), reason.clone());
+        let dropped = EventKind::MessageDropped { id, from, to, reason, message: None, known: None };
+        self.publish(path.clone(), dropped);
     }
 
     fn address_of(&self, owner: FrameId) -> Arc<str> {
@@ -181,4 +189,12 @@ impl Reducer<'_> {
 
 fn full(to: &str, waiting: u64) -> Nowhere {
     Nowhere::because(FULL, format!("{waiting} mails wait for `{to}` already"))
+}
+
+/// A text of a message; empty if it has none.
+fn text_of(mail: &Value, name: &str) -> Arc<str> {
+    match mail.get(name) {
+        Some(Value::Str(text)) => text.clone(),
+        _ => Arc::default(),
+    }
 }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use windlass_value::{Duration, Value};
 
+use super::text_of;
+use crate::reduce::impossible::{Checked, no_frame, no_part};
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, FrameId, MailWait, MailboxFrame, Phase, Timer, WaitFrame};
-use crate::{ErrorInfo, Status};
+use crate::{ErrorInfo, EventKind, Status};
 
 impl Reducer<'_> {
     pub(in crate::reduce::nodes) fn enter_mail(
@@ -19,20 +21,18 @@ impl Reducer<'_> {
             let message = "it waits for mail, and nothing around it has a mailbox";
             ErrorInfo::new("NoMailbox", "mail", message)
         })?;
-        self.tell_started(id);
+        self.tell_started(id)?;
         self.state.mail.waits += 1;
         let number = self.state.mail.waits;
         let restless = settles.and_then(|(address, time)| Some((self.restless(address, owner)?, *time)));
         let wait = MailWait { number, owner, blocks, settles: restless.map(|(other, _)| other) };
-        self.set_mail_wait(id, wait);
+        self.set_mail_wait(id, wait)?;
         let Some((other, time)) = restless else {
-            self.take_mail(id, wait);
+            self.take_mail(id, wait)?;
             return Ok(());
         };
         let alarm = self.set_timer(self.now() + time, Timer::Alarm(id));
-        if let Some(frame) = self.state.frames.get_mut(id) {
-            frame.alarm = Some(alarm);
-        }
+        self.frame_mut(id)?.alarm = Some(alarm);
         self.state.mail.settling.insert(number, id);
         if let Some(open) = self.state.mail.boxes.get_mut(&other) {
             open.settlers.push_back(id);
@@ -40,14 +40,14 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn set_mail_wait(&mut self, id: FrameId, wait: MailWait) {
-        if let Some(frame) = self.state.frames.get_mut(id) {
-            frame.body = Body::Wait(WaitFrame::Mail(wait));
-        }
+    fn set_mail_wait(&mut self, id: FrameId, wait: MailWait) -> Checked {
+        self.frame_mut(id)?.body = Body::Wait(WaitFrame::Mail(wait));
+        Ok(())
     }
 
-    fn mail_wait(&self, id: FrameId) -> Option<MailWait> {
-        match self.state.frames.get(id)?.body {
+    /// The wait, unless it has already ended: those who let one go on may have ended others of their list.
+    fn wait_if_live(&self, id: FrameId) -> Option<MailWait> {
+        match self.frame_if_live(id)?.body {
             Body::Wait(WaitFrame::Mail(wait)) => Some(wait),
             _ => None,
         }
@@ -60,27 +60,28 @@ impl Reducer<'_> {
     }
 
     /// The other has come to rest, or is gone, or is waited for no longer.
-    pub(super) fn settled(&mut self, id: FrameId) {
-        let Some(wait) = self.mail_wait(id) else { return };
-        self.clear_alarm(id);
+    pub(super) fn settled(&mut self, id: FrameId) -> Checked {
+        let Some(wait) = self.wait_if_live(id) else { return Ok(()) };
+        self.clear_alarm(id)?;
         self.forget_mail_wait(id, wait);
         let wait = MailWait { settles: None, ..wait };
-        self.set_mail_wait(id, wait);
-        self.take_mail(id, wait);
+        self.set_mail_wait(id, wait)?;
+        self.take_mail(id, wait)
     }
 
     /// The time in which the other should have come to rest is over.
-    pub(in crate::reduce::nodes) fn held_long_enough(&mut self, id: FrameId, wait: MailWait) {
+    pub(in crate::reduce::nodes) fn held_long_enough(&mut self, id: FrameId, wait: MailWait) -> Checked {
         if let Some(other) = wait.settles {
-            let address = Value::Str(self.address_of(other));
-            self.publish_at(id, "mail.hold_timeout", [("to", address)]);
+            let to = self.address_of(other);
+            self.publish_at(id, EventKind::MailHoldTimeout { to });
         }
-        self.settled(id);
+        self.settled(id)
     }
 
     /// All that is there, or whatever comes next.
-    fn take_mail(&mut self, id: FrameId, wait: MailWait) {
+    fn take_mail(&mut self, id: FrameId, wait: MailWait) -> Checked {
         let most = self.wakes_most(wait.owner);
+        // A mailbox that is closed has no more mail.
         let Some(open) = self.state.mail.boxes.get_mut(&wait.owner) else { return self.read(id, wait, Vec::new()) };
         if !open.waiting.is_empty() {
             return self.hand_over(id, wait.owner);
@@ -91,7 +92,7 @@ impl Reducer<'_> {
         }
         open.readers.push_back(id);
         self.state.mail.blocked.insert(wait.number, id);
-        self.comes_to_rest(wait.owner);
+        self.comes_to_rest(wait.owner)
     }
 
     /// How often it may be given mail.
@@ -100,37 +101,36 @@ impl Reducer<'_> {
         frame.and_then(|frame| self.program.node(frame.node).mailbox.as_ref()).map_or(0, |mailbox| mailbox.wakes)
     }
 
-    fn comes_to_rest(&mut self, owner: FrameId) {
-        let Some(open) = self.state.mail.boxes.get_mut(&owner) else { return };
-        for settler in std::mem::take(&mut open.settlers) {
-            self.settled(settler);
-        }
+    fn comes_to_rest(&mut self, owner: FrameId) -> Checked {
+        // A mailbox that is closed has let all of them go on.
+        let Some(open) = self.state.mail.boxes.get_mut(&owner) else { return Ok(()) };
+        std::mem::take(&mut open.settlers).into_iter().try_for_each(|settler| self.settled(settler))
     }
 
     /// Whoever waits for mail that has come is given it. True: there is something to do again.
-    pub(in crate::reduce) fn hand_out_mail(&mut self) -> bool {
+    pub(in crate::reduce) fn hand_out_mail(&mut self) -> Checked<bool> {
         if self.state.paused || self.state.mail.ready.is_empty() {
-            return false;
+            return Ok(false);
         }
         for owner in std::mem::take(&mut self.state.mail.ready) {
             let Some(open) = self.state.mail.boxes.get_mut(&owner) else { continue };
             if let Some(reader) = open.readers.front().copied().filter(|_| !open.waiting.is_empty()) {
-                self.hand_over(reader, owner);
+                self.hand_over(reader, owner)?;
             }
             if self.state.mail.boxes.get(&owner).is_some_and(MailboxFrame::rests) {
-                self.comes_to_rest(owner);
+                self.comes_to_rest(owner)?;
             }
         }
-        true
+        Ok(true)
     }
 
     /// All that waits. What an earlier try was given already is told of as such, and counts for nothing.
-    fn hand_over(&mut self, id: FrameId, owner: FrameId) {
-        let Some(wait) = self.mail_wait(id) else { return };
+    fn hand_over(&mut self, id: FrameId, owner: FrameId) -> Checked {
+        let Some(wait) = self.wait_if_live(id) else { return Ok(()) };
         let most = self.wakes_most(owner);
         let tried_again =
             self.state.frames.get(owner).is_some_and(|frame| self.program.node(frame.node).retry.is_some());
-        let Some(open) = self.state.mail.boxes.get_mut(&owner) else { return };
+        let open = self.state.mail.boxes.get_mut(&owner).ok_or_else(|| no_part(owner, "mailbox", 0))?;
         let mails: Vec<Value> = std::mem::take(&mut open.waiting).into();
         if tried_again {
             open.given.extend(mails.iter().cloned());
@@ -138,29 +138,23 @@ impl Reducer<'_> {
         let (old, fresh) = mails.split_at(mails.len().min(std::mem::take(&mut open.again) as usize));
         open.wakes += u64::from(!fresh.is_empty());
         let (address, wakes) = (open.address.clone(), open.wakes);
-        let to = || ("to", Value::Str(address.clone()));
-        let ids = |mails: &[Value]| {
-            let ids = mails.iter().map(|mail| mail.get("id").cloned().unwrap_or_default());
-            ("ids", Value::list(ids.collect()))
-        };
-        if !old.is_empty() {
-            self.publish(address.clone(), "message.delivered", [to(), ids(old), ("again", Value::Bool(true))]);
-        }
-        if !fresh.is_empty() {
-            self.publish(address.clone(), "message.delivered", [to(), ids(fresh)]);
+        for (mails, again) in [(old, true), (fresh, false)] {
+            if !mails.is_empty() {
+                let ids = mails.iter().map(|mail| text_of(mail, "id")).collect();
+                self.publish(address.clone(), EventKind::MessageDelivered { to: address.clone(), ids, again });
+            }
         }
         // Once, when four fifths are used up.
         if wakes == most - most / 5 && !fresh.is_empty() {
-            let fields = [to(), ("wakes", Value::from(wakes)), ("most", Value::from(most))];
-            self.publish(address.clone(), "mail.wakes_warning", fields);
+            self.publish(address.clone(), EventKind::MailWakesWarning { to: address.clone(), wakes, max: most });
         }
-        self.read(id, wait, mails);
+        self.read(id, wait, mails)
     }
 
     /// From here on the wait is nobody's any more, even if its end has to be worked out first.
-    fn read(&mut self, id: FrameId, wait: MailWait, mails: Vec<Value>) {
+    fn read(&mut self, id: FrameId, wait: MailWait, mails: Vec<Value>) -> Checked {
         self.forget_mail_wait(id, wait);
-        self.end_with(id, Status::Succeeded, Value::list(mails), None);
+        self.end_with(id, Status::Succeeded, Value::list(mails), None)
     }
 
     pub(in crate::reduce::nodes) fn forget_mail_wait(&mut self, id: FrameId, wait: MailWait) {
@@ -177,22 +171,23 @@ impl Reducer<'_> {
     /// Nothing in the run moves, nor can anybody outside move it but by writing: whoever waits for mail waits in vain. The
     /// oldest wait that lets another come to rest goes on; when there is none, the oldest wait for mail ends without any.
     /// What they then do may help the others. True: there is something to do again.
-    pub(in crate::reduce) fn give_up_on_mail(&mut self) -> bool {
+    pub(in crate::reduce) fn give_up_on_mail(&mut self) -> Checked<bool> {
         let mail = &self.state.mail;
         let oldest = mail.settling.first_key_value().or(mail.blocked.first_key_value());
-        let Some(id) = oldest.map(|(_, id)| *id) else { return false };
+        let Some(id) = oldest.map(|(_, id)| *id) else { return Ok(false) };
         let stands = self.state.agenda.is_empty() && !self.state.paused && self.state.phase == Phase::Running;
         if !stands || self.state.moves_besides_mail() || !self.state.waits.is_empty() {
-            return false;
+            return Ok(false);
         }
         if self.kinds_from_outside().next().is_some() {
-            return false;
+            return Ok(false);
         }
-        let Some(wait) = self.mail_wait(id) else { return false };
+        // A wait leaves the indexes when it ends.
+        let wait = self.wait_if_live(id).ok_or_else(|| no_frame(id, "a wait for mail"))?;
         match wait.settles {
-            Some(_) => self.settled(id),
-            None => self.read(id, wait, Vec::new()),
+            Some(_) => self.settled(id)?,
+            None => self.read(id, wait, Vec::new())?,
         }
-        true
+        Ok(true)
     }
 }

@@ -9,7 +9,7 @@ use crate::Status;
 use crate::addresses::{last_first, normalised, turns};
 use crate::plan::{NodeId, NodeKind};
 use crate::reduce::Reducer;
-use crate::state::{Body, Frame, FrameId, JUDGE};
+use crate::state::{Body, Frame, FrameId, LiveIteration};
 
 /// Addresses that whoever wrote to nobody is told of.
 const KNOWN_TOLD: usize = 20;
@@ -103,8 +103,15 @@ impl Reducer<'_> {
         let turn: u64 = turn.parse().ok()?;
         let owner = self.living_at(around)?;
         match &self.state.frames.get(owner)?.body {
-            Body::Loop(body) => body.turns.contains_key(&turn).then_some(owner),
-            _ => None,
+            Body::Loop(body) => matches!(body.iterations.get(&turn), Some(LiveIteration::Body(_))).then_some(owner),
+            Body::New
+            | Body::Backoff
+            | Body::Pipeline(_)
+            | Body::Graph(_)
+            | Body::Branch { .. }
+            | Body::Net(_)
+            | Body::Wait(_)
+            | Body::Call { .. } => None,
         }
     }
 
@@ -221,14 +228,16 @@ impl Reducer<'_> {
             (_, Body::Branch { child }) => alive(*child),
             (NodeKind::Loop(looping), Body::Loop(body)) => {
                 let Some(turn) = turns.next() else { return Standing::NotBegun };
-                let slot = if looping.judge == Some(node) { turn | JUDGE } else { turn };
-                match body.turns.get(&slot) {
-                    Some(frame) => alive(*frame),
-                    None if body.items.as_ref().is_some_and(|items| turn >= items.count) => {
-                        Standing::Never(body.items.as_ref().map_or(0, |items| items.count))
-                    }
-                    None if turn < body.begun && !body.turns.contains_key(&turn) => Standing::Ended,
-                    None => Standing::NotBegun,
+                let is_judge = looping.judge == Some(node);
+                let items = body.items.as_ref().map(|items| items.count);
+                match (body.iterations.get(&turn), items) {
+                    (Some(LiveIteration::Body(frame)), _) if !is_judge => alive(*frame),
+                    (Some(LiveIteration::Judge(frame)), _) if is_judge => alive(*frame),
+                    (Some(LiveIteration::Body(_)), _) => Standing::NotBegun,
+                    (Some(LiveIteration::Judge(_)), _) => Standing::Ended,
+                    (None, Some(items)) if turn >= items => Standing::Never(items),
+                    (None, _) if turn < body.begun => Standing::Ended,
+                    (None, _) => Standing::NotBegun,
                 }
             }
             (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) => {

@@ -7,10 +7,11 @@ use windlass_value::{Map, Value};
 use super::fan_out::member_order;
 use crate::plan::{ArcOn, FAILED_KIND, Net, NodeKind, Place, Write};
 use crate::reduce::eval::Locals;
+use crate::reduce::impossible::{Checked, miscounted, no_part};
 use crate::reduce::nodes::names::ended_value;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Carried, Firing, FrameId, ScopeId, Token};
-use crate::{ErrorInfo, Outcome, Sent, Status};
+use crate::state::{Body, Carried, Firing, FrameId, ScopeId, Token};
+use crate::{ErrorInfo, EventKind, Outcome, Sent, Status};
 
 /// Tokens and writes of a body that has ended.
 type Ended<'a> = (Vec<Emitted>, Vec<(&'a Write, Value)>);
@@ -30,9 +31,10 @@ impl<'a> Reducer<'a> {
         outcome: &Arc<Outcome>,
         scope: ScopeId,
     ) -> Result<(), Stop> {
-        let Some((net, body)) = self.net_of(id) else { return Ok(()) };
-        let Some(firing) = body.firings.get(&slot).cloned() else { return Ok(()) };
-        let place = &net.places[firing.place as usize];
+        let (net, body) = self.net_frame(id)?;
+        let firing = body.firings.get(&slot).ok_or_else(|| no_part(id, "firing", slot))?.clone();
+        let place = net.places.get(firing.place as usize);
+        let place = place.ok_or_else(|| no_part(id, "place", firing.place.into()))?;
         let tokens = match self.tokens_of(place, &firing, outcome, scope) {
             Ok((tokens, writes)) => {
                 for token in &tokens {
@@ -42,32 +44,33 @@ impl<'a> Reducer<'a> {
             }
             Err(stop) => match self.at_place(id, place, stop) {
                 Stop::Failed(error) => Err(*error),
-                need => return Err(need),
+                other => return Err(other),
             },
         };
-        self.child_gone(id);
+        self.child_gone(id)?;
         let carried = self.state.scopes.remove(scope).and_then(|scope| scope.carried);
-        if let Some(body) = self.net_mut(id) {
-            body.firings.remove(&slot);
-            body.places[firing.place as usize].body_gone(slot, &firing);
-            body.last_output = outcome.output.clone();
+        let body = self.net_frame_mut(id)?;
+        body.firings.remove(&slot);
+        if !body.places[firing.place as usize].body_gone(slot, &firing) {
+            return Err(miscounted(id, "running bodies of a place").into());
         }
+        body.last_output = outcome.output.clone();
         match tokens {
-            Err(error) => self.fail_net(id, error),
+            Err(error) => self.fail_net(id, error)?,
             Ok(tokens) if tokens.is_empty() && outcome.status.is_bad() => {
                 match handed_over(net, &firing, outcome, carried) {
                     Ok(failed) => {
                         let from = if net.tells_slots { vec![slot] } else { Vec::new() };
-                        self.deliver(id, Token { from, ..failed }, false);
-                        self.work_done(id, &firing.lineage);
+                        self.deliver(id, Token { from, ..failed }, false)?;
+                        self.work_done(id, &firing.lineage)?;
                         self.settle_net(id);
                     }
-                    Err(error) => self.fail_net(id, error),
+                    Err(error) => self.fail_net(id, error)?,
                 }
             }
             Ok(tokens) => {
-                self.emit(id, net, slot, &firing, tokens);
-                self.work_done(id, &firing.lineage);
+                self.emit(id, net, slot, &firing, tokens)?;
+                self.work_done(id, &firing.lineage)?;
                 self.settle_net(id);
             }
         }
@@ -88,7 +91,7 @@ impl<'a> Reducer<'a> {
             match self.write(write, scope, value.clone()) {
                 Ok(written) => self.tell_patched(id, write, &written),
                 Err(Stop::Failed(error)) => return Ok(Err(*error)),
-                Err(need) => return Err(need),
+                Err(other) => return Err(other),
             }
         }
         Ok(Ok(()))
@@ -106,10 +109,10 @@ impl<'a> Reducer<'a> {
         let bad = outcome.status.is_bad();
         // What the body's own end is called in its events.
         let event = match (&self.program.node(place.body).kind, &place.done) {
-            _ if bad => "step.failed",
+            _ if bad => EventKind::STEP_FAILED,
             (_, Some(done)) => done,
-            (NodeKind::Loop(_), None) => "loop.done",
-            (_, None) => "step.done",
+            (NodeKind::Loop(_), None) => EventKind::LOOP_DONE,
+            (_, None) => EventKind::STEP_DONE,
         };
         let sent = firing.sends.iter().filter(|_| !bad).map(Emitted::sent);
         let (mut emitted, mut writes): (Vec<Emitted>, _) = (sent.collect(), Vec::new());
@@ -149,19 +152,20 @@ impl<'a> Reducer<'a> {
     }
 
     /// A body that is entered anew has sent nothing.
-    pub(in crate::reduce) fn unsend(&mut self, id: FrameId) {
-        let Some((slot, above)) = self.state.frames.get(id).and_then(|frame| Some((frame.slot, frame.parent?))) else {
-            return;
-        };
-        if let Some(firing) = self.net_mut(above).and_then(|body| body.firings.get_mut(&slot)) {
-            firing.sends.clear();
+    pub(in crate::reduce) fn unsend(&mut self, id: FrameId) -> Checked {
+        let frame = self.frame(id)?;
+        let (slot, Some(above)) = (frame.slot, frame.parent) else { return Ok(()) };
+        if matches!(self.frame(above)?.body, Body::Net(_)) {
+            let firing = self.net_frame_mut(above)?.firings.get_mut(&slot);
+            firing.ok_or_else(|| no_part(above, "firing", slot))?.sends.clear();
         }
+        Ok(())
     }
 
-    fn emit(&mut self, id: FrameId, net: &Net, slot: u64, firing: &Firing, tokens: Vec<Emitted>) {
+    fn emit(&mut self, id: FrameId, net: &Net, slot: u64, firing: &Firing, tokens: Vec<Emitted>) -> Checked {
         let fans_out = tokens.iter().any(|token| token.fans_out);
         let keeps_order = net.places[firing.place as usize].fans_into.is_some();
-        let inner = if fans_out { self.open_fan_out(id, net, firing) } else { Vec::new() };
+        let inner = if fans_out { self.open_fan_out(id, net, firing)? } else { Vec::new() };
         let (mut members, mut left) = (0, tokens.len());
         for token in tokens {
             left -= 1;
@@ -176,23 +180,20 @@ impl<'a> Reducer<'a> {
             members += u64::from(token.fans_out);
             if net.asks.contains(&token.kind) && self.net_of(id).is_some() {
                 let place = &net.places[firing.place as usize];
-                let fields = [
-                    ("event", Value::Str(token.kind.clone())),
-                    ("payload", token.payload.clone()),
-                    ("step", Value::Str(place.name.clone())),
-                ];
-                let told = net.tells_slots.then(|| ("firing", Value::from(slot)));
+                let (event, payload, step) = (token.kind.clone(), token.payload.clone(), place.name.clone());
+                let firing = net.tells_slots.then_some(slot);
                 let path = self.child_path(id, place.body);
-                self.publish(path, "input.required", fields.into_iter().chain(told));
+                self.publish(path, EventKind::InputRequired { event, payload, step, firing });
             }
             let Emitted { kind, payload, to, .. } = token;
             let from = if net.tells_slots { vec![slot] } else { Vec::new() };
             let handled = firing.handled.clone();
-            self.deliver(id, Token { kind, payload, lineage, to, from, handled, order }, left > 0);
+            self.deliver(id, Token { kind, payload, lineage, to, from, handled, order }, left > 0)?;
         }
         if fans_out {
-            self.work_done(id, &inner);
+            self.work_done(id, &inner)?;
         }
+        Ok(())
     }
 }
 

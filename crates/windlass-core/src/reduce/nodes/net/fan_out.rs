@@ -6,13 +6,14 @@ use windlass_value::Value;
 use super::joins::most;
 use crate::plan::{Join, Net};
 use crate::reduce::Reducer;
-use crate::state::{FanOut, Firing, FrameId, Member, NetFrame, Token};
+use crate::reduce::impossible::Checked;
+use crate::state::{FanOut, Firing, FrameId, NetFrame, Token};
 
 impl Reducer<'_> {
     /// The lineage of the members. The fan-out itself is open work until all of them have been delivered.
-    pub(super) fn open_fan_out(&mut self, id: FrameId, net: &Net, firing: &Firing) -> Vec<u64> {
+    pub(super) fn open_fan_out(&mut self, id: FrameId, net: &Net, firing: &Firing) -> Checked<Vec<u64>> {
         let mut inner = firing.lineage.clone();
-        let Some(body) = self.net_mut(id) else { return inner };
+        let body = self.net_frame_mut(id)?;
         let fan = body.next_fan_out;
         body.next_fan_out += 1;
         let told = net.tells_slots || net.places[firing.place as usize].fans_into.is_some();
@@ -27,32 +28,30 @@ impl Reducer<'_> {
         body.fan_outs.insert(fan, opened);
         open_work(body, &firing.lineage);
         inner.push(fan);
-        inner
+        Ok(inner)
     }
 
     /// One piece of a fan-out's work is done; at zero it closes, and is one piece less of the one around it.
-    pub(super) fn work_done(&mut self, id: FrameId, lineage: &[u64]) {
+    pub(super) fn work_done(&mut self, id: FrameId, lineage: &[u64]) -> Checked {
         let mut lineage = lineage.to_vec();
         while let Some(fan) = lineage.last() {
-            let Some((net, _)) = self.net_of(id) else { return };
-            let Some(body) = self.net_mut(id) else { return };
-            let Some(open) = body.fan_outs.get_mut(fan) else { return };
+            // A token that ended the net has ended its fan-outs.
+            let Some((net, _)) = self.net_if_open(id)? else { return Ok(()) };
+            let fan_outs = &mut self.net_frame_mut(id)?.fan_outs;
+            // One that has closed with this piece's join is not open any more.
+            let Some(open) = fan_outs.get_mut(fan) else { return Ok(()) };
             open.open = open.open.saturating_sub(1);
             if open.open > 0 {
-                return;
+                return Ok(());
             }
-            let Some(closed) = body.fan_outs.remove(fan) else { return };
+            let Some(closed) = fan_outs.remove(fan) else { return Ok(()) };
             lineage = closed.parent.clone();
-            self.fan_out_closed(id, net, closed);
+            self.fan_out_closed(id, net, closed)?;
         }
+        Ok(())
     }
 
-    fn fan_out_closed(&mut self, id: FrameId, net: &Net, mut closed: FanOut) {
-        for (place, payloads) in std::mem::take(&mut closed.gathered) {
-            let old = payloads.into_iter().map(|payload| Member { payload, ..Member::default() });
-            let members = closed.members.entry(place).or_default();
-            members.splice(0..0, old);
-        }
+    fn fan_out_closed(&mut self, id: FrameId, net: &Net, mut closed: FanOut) -> Checked {
         let own = closed.place.and_then(|place| net.places[place as usize].fans_into.as_ref());
         let joins: Vec<u32> = match own {
             Some(joins) => joins.clone(),
@@ -78,11 +77,10 @@ impl Reducer<'_> {
                 handled,
                 to: None,
             };
-            if let Some(body) = self.net_mut(id) {
-                open_work(body, &closed.parent);
-            }
-            self.enqueue(id, net, at as usize, token);
+            open_work(self.net_frame_mut(id)?, &closed.parent);
+            self.enqueue(id, net, at as usize, token)?;
         }
+        Ok(())
     }
 }
 

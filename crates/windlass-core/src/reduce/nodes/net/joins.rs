@@ -8,55 +8,56 @@ use windlass_value::{Value, to_json};
 use super::fan_out::open_work;
 use crate::ErrorInfo;
 use crate::plan::{Join, Net, Place, Surplus};
+use crate::reduce::impossible::{Checked, no_part};
 use crate::reduce::{Reducer, Stop};
 use crate::state::{FrameId, Member, Token};
 
 impl Reducer<'_> {
-    pub(super) fn arrive(&mut self, id: FrameId, net: &Net, at: usize, mut token: Token, more: bool) {
+    pub(super) fn arrive(&mut self, id: FrameId, net: &Net, at: usize, mut token: Token, more: bool) -> Checked {
         token.to = None;
         match &net.places[at].join {
             Join::None => {
-                self.opened(id, &token.lineage);
-                self.enqueue(id, net, at, token);
+                self.opened(id, &token.lineage)?;
+                self.enqueue(id, net, at, token)
             }
             Join::All | Join::Merged => self.hold(id, net, at, token),
             Join::Each { needs, key, surplus } => {
                 let join = Each { needs, key: key.as_ref(), surplus: *surplus };
-                self.hold_for_set(id, net, at, &join, token, more);
+                self.hold_for_set(id, net, at, &join, token, more)
             }
             Join::FanOut => self.gather(id, net, at, token),
         }
     }
 
-    fn opened(&mut self, id: FrameId, lineage: &[u64]) {
-        if let Some(body) = self.net_mut(id) {
-            open_work(body, lineage);
-        }
+    fn opened(&mut self, id: FrameId, lineage: &[u64]) -> Checked {
+        open_work(self.net_frame_mut(id)?, lineage);
+        Ok(())
     }
 
     /// A token that a body is to run for; it is open work already.
-    pub(super) fn enqueue(&mut self, id: FrameId, net: &Net, at: usize, token: Token) {
-        let Some(body) = self.net_mut(id) else { return };
-        let place = &mut body.places[at];
+    pub(super) fn enqueue(&mut self, id: FrameId, net: &Net, at: usize, token: Token) -> Checked {
+        let places = &mut self.net_frame_mut(id)?.places;
+        let place = places.get_mut(at).ok_or_else(|| no_part(id, "place", at as u64))?;
         let kind = net.tells_slots.then(|| token.kind.clone());
         place.queue.push_back(token);
         let free = net.places[at].workers.max(1).saturating_sub(place.running) as usize;
         let waiting = (place.queue.len() + place.returning.len()).saturating_sub(free);
         if let Some(kind) = kind.filter(|_| waiting > 0) {
-            self.tell_queued(id, net, at, kind, waiting);
+            self.tell_queued(id, net, at, kind, waiting)?;
         }
+        Ok(())
     }
 
     /// One token of each accepted kind.
-    fn hold(&mut self, id: FrameId, net: &Net, at: usize, token: Token) {
+    fn hold(&mut self, id: FrameId, net: &Net, at: usize, token: Token) -> Checked {
         let place = &net.places[at];
-        let Some(body) = self.net_mut(id) else { return };
+        let body = self.net_frame_mut(id)?;
         let slot = place.accepts.iter().position(|kind| *kind == token.kind).unwrap_or(0);
         open_work(body, &token.lineage);
-        let held = &mut body.places[at].held;
-        held[slot].push_back(token);
+        let held = &mut body.places.get_mut(at).ok_or_else(|| no_part(id, "place", at as u64))?.held;
+        held.get_mut(slot).ok_or_else(|| no_part(id, "queue of a join", slot as u64))?.push_back(token);
         if held.iter().any(VecDeque::is_empty) {
-            return;
+            return Ok(());
         }
         let parts: Vec<Token> = held.iter_mut().filter_map(VecDeque::pop_front).collect();
         let lineage = parts.first().map(|token| token.lineage.clone()).unwrap_or_default();
@@ -67,24 +68,36 @@ impl Reducer<'_> {
                 false => Value::object(parts.into_iter().map(|token| (token.kind, token.payload))),
             };
             Token { payload, lineage, order, ..Token::default() }
-        });
+        })
     }
 
     /// One token for each need, from those with the same key. A need that several tokens could meet gets the oldest.
-    fn hold_for_set(&mut self, id: FrameId, net: &Net, at: usize, join: &Each<'_>, token: Token, more: bool) {
+    fn hold_for_set(
+        &mut self,
+        id: FrameId,
+        net: &Net,
+        at: usize,
+        join: &Each<'_>,
+        token: Token,
+        more: bool,
+    ) -> Checked {
         let key = match join.key {
             Some(key) => self.key_of(&token.payload, key).unwrap_or_else(|_| "null".into()),
             None => "".into(),
         };
-        let Some(body) = self.net_mut(id).filter(|_| join.needs.contains(&token.kind)) else { return };
-        let sets = &mut body.places[at].sets;
+        // A place may accept kinds that its join does not need: those are dropped here.
+        if !join.needs.contains(&token.kind) {
+            return Ok(());
+        }
+        let body = self.net_frame_mut(id)?;
+        let sets = &mut body.places.get_mut(at).ok_or_else(|| no_part(id, "place", at as u64))?.sets;
         let empty = || vec![VecDeque::new(); join.needs.len()];
         let set = sets.entry(key.clone()).or_insert_with(empty);
         let fitting = join.needs.iter().zip(set.iter()).enumerate().filter(|(_, (need, _))| **need == token.kind);
         // As many as there are before it at each: so those that come first are together.
         let Some((need, ahead)) = fitting.map(|(need, (_, held))| (need, held.len())).min_by_key(|(_, held)| *held)
         else {
-            return;
+            return Err(no_part(id, "queue of a join at place", at as u64));
         };
         if ahead > 0 && join.surplus != Surplus::Keep {
             return self.surplus(id, net, at, join, &key, &token, more);
@@ -101,7 +114,7 @@ impl Reducer<'_> {
         }
         open_work(body, &lineage);
         if !complete {
-            return;
+            return Ok(());
         }
         // A member of a fan-out that meets something from further out stays a member.
         let deepest = parts.iter().rev().max_by_key(|token| token.lineage.len());
@@ -109,52 +122,69 @@ impl Reducer<'_> {
         self.join(id, net, at, parts, |parts| {
             let part = |token: Token| Value::object([("kind", Value::Str(token.kind)), ("payload", token.payload)]);
             Token { payload: Value::list(parts.into_iter().map(part).collect()), lineage, order, ..Token::default() }
-        });
+        })
     }
 
     /// One token from many: one piece of work where there were several.
-    fn join(&mut self, id: FrameId, net: &Net, at: usize, parts: Vec<Token>, joined: impl FnOnce(Vec<Token>) -> Token) {
+    fn join(
+        &mut self,
+        id: FrameId,
+        net: &Net,
+        at: usize,
+        parts: Vec<Token>,
+        joined: impl FnOnce(Vec<Token>) -> Token,
+    ) -> Checked {
         let kind = parts.first().map(|token| token.kind.clone()).unwrap_or_default();
         let from = parts.iter().flat_map(|token| token.from.iter().copied()).collect();
         let handled = parts.iter().fold(BTreeMap::new(), |all, token| most(all, &token.handled));
         let lineages: Vec<Vec<u64>> = parts.iter().map(|token| token.lineage.clone()).collect();
         let token = Token { kind, from, handled, ..joined(parts) };
-        self.opened(id, &token.lineage);
-        self.enqueue(id, net, at, token);
-        for lineage in lineages {
-            self.work_done(id, &lineage);
-        }
+        self.opened(id, &token.lineage)?;
+        self.enqueue(id, net, at, token)?;
+        lineages.iter().try_for_each(|lineage| self.work_done(id, lineage))
     }
 
     #[allow(clippy::too_many_arguments, reason = "all that its two ends tell")]
-    fn surplus(&mut self, id: FrameId, net: &Net, at: usize, join: &Each<'_>, key: &str, token: &Token, more: bool) {
+    fn surplus(
+        &mut self,
+        id: FrameId,
+        net: &Net,
+        at: usize,
+        join: &Each<'_>,
+        key: &str,
+        token: &Token,
+        more: bool,
+    ) -> Checked {
         let place = &net.places[at];
         let whose = join.key.map(|name| format!(" where `{name}` is {key}")).unwrap_or_default();
         let reason = format!("`{}` has every `{}` that its set needs{whose}", place.name, token.kind);
         if join.surplus == Surplus::Drop {
-            return self.tell_untaken(id, net, token, format!("{reason}; this one is dropped"), more);
+            self.tell_untaken(id, net, token, format!("{reason}; this one is dropped"), more);
+            return Ok(());
         }
         let hint = "what comes too often can be kept for the next set, or dropped: that is the join's `surplus`";
         let error = ErrorInfo::new("SurplusEvent", "join", format!("{reason}, and another has come")).hint(hint);
         let error = self.program.plan.advised(error);
         let path = self.child_path(id, place.body);
-        self.fail_net(id, ErrorInfo { path, ..error });
+        self.fail_net(id, ErrorInfo { path, ..error })
     }
 
     /// Into the innermost fan-out of its own that closes into this join; alone, if there is none.
-    fn gather(&mut self, id: FrameId, net: &Net, at: usize, token: Token) {
-        let Some(body) = self.net_mut(id) else { return };
+    fn gather(&mut self, id: FrameId, net: &Net, at: usize, token: Token) -> Checked {
+        let body = self.net_frame_mut(id)?;
         let place = at as u32;
         let closes_here = |fan: &u64| body.fan_outs.get(fan).is_some_and(|fan| closes_into(net, fan.place, place));
         let Some(depth) = token.lineage.iter().rposition(closes_here) else {
             let payload = Value::list(vec![token.payload]);
-            self.opened(id, &token.lineage);
+            self.opened(id, &token.lineage)?;
             return self.enqueue(id, net, at, Token { payload, ..token });
         };
-        let Some(fan) = body.fan_outs.get_mut(&token.lineage[depth]) else { return };
+        let number = token.lineage[depth];
+        let fan = body.fan_outs.get_mut(&number).ok_or_else(|| no_part(id, "fan-out", number))?;
         let Token { payload, from, handled, order, .. } = token;
         let at = order.get(depth).copied().unwrap_or(0);
         fan.members.entry(place).or_default().push(Member { at, payload, from, handled });
+        Ok(())
     }
 
     /// What says which set a token belongs to, as compact JSON.

@@ -2,97 +2,110 @@
 
 use std::sync::Arc;
 
-use windlass_value::Value;
-
 use crate::plan::Net;
 use crate::reduce::Reducer;
+use crate::reduce::impossible::{Checked, miscounted, no_part};
 use crate::state::{Body, Firing, FrameId, Item, NetFrame, PlaceFrame, Standing};
+use crate::{EventKind, IdleReason};
 
 impl Reducer<'_> {
     /// A place's body waits from here on: what it waits for has been noted. Another may have its slot, and its worker.
-    pub(in crate::reduce) fn park(&mut self, id: FrameId) {
-        let Some((net, slot, Standing::Running)) = self.parking(id) else { return };
-        self.leave_worker(id);
-        let Some(body) = self.net_mut(net) else { return };
-        let Some(firing) = body.firings.get_mut(&slot) else { return };
-        let (worker, place) = (firing.worker.take(), firing.place as usize);
+    pub(in crate::reduce) fn park(&mut self, id: FrameId) -> Checked {
+        let Some((net, slot, Standing::Running)) = self.parking(id)? else { return Ok(()) };
+        if matches!(self.frame(id)?.body, Body::Pipeline(_)) {
+            self.leave_worker(id)?;
+        }
+        let body = self.net_frame_mut(net)?;
+        let firing = body.firings.get_mut(&slot).ok_or_else(|| no_part(net, "firing", slot))?;
+        let (worker, place) = (firing.worker.take(), firing.place);
         firing.standing = Standing::Parked;
-        body.places[place].leave_slot(worker);
+        let place = body.places.get_mut(place as usize).ok_or_else(|| no_part(net, "place", place.into()))?;
+        if !place.leave_slot(worker) {
+            return Err(miscounted(net, "running bodies of a place"));
+        }
         if let Some(worker) = worker {
-            let because = Value::from(self.why_parked(id));
-            let fields = [("worker", Value::from(worker)), ("firing", Value::from(slot)), ("because", because)];
-            self.tell_slot(id, "step.idle", fields);
+            let because = self.why_parked(id);
+            self.tell_slot(id, EventKind::StepIdle { because, worker: Some(worker), firing: Some(slot) })?;
         }
         self.settle_net(net);
+        Ok(())
     }
 
     /// What the frame has waited for is there. A place's body that has parked needs a slot first: it comes before those
     /// in the queue.
-    pub(in crate::reduce) fn unpark(&mut self, id: FrameId) {
-        let Some((net, slot, standing)) = self.parking(id).filter(|(_, _, standing)| !standing.has_slot()) else {
-            return self.goes_on(id);
+    pub(in crate::reduce) fn unpark(&mut self, id: FrameId) -> Checked {
+        let (net, slot) = match self.parking(id)? {
+            None | Some((_, _, Standing::Running)) => return self.goes_on(id),
+            Some((_, _, Standing::Returning)) => return Ok(()),
+            Some((net, slot, Standing::Parked)) => (net, slot),
         };
-        if standing == Standing::Returning {
-            return;
-        }
-        if let Some(body) = self.net_mut(net)
-            && let Some(firing) = body.firings.get_mut(&slot)
-        {
-            firing.standing = Standing::Returning;
-            body.places[firing.place as usize].returning.push_back(slot);
-        }
+        let body = self.net_frame_mut(net)?;
+        let firing = body.firings.get_mut(&slot).ok_or_else(|| no_part(net, "firing", slot))?;
+        firing.standing = Standing::Returning;
+        let place = body.places.get_mut(firing.place as usize);
+        place.ok_or_else(|| no_part(net, "place", firing.place.into()))?.returning.push_back(slot);
         self.settle_net(net);
+        Ok(())
     }
 
     /// The first of those that want to go on has a slot.
-    pub(super) fn come_back(&mut self, id: FrameId, net: &Net, at: usize) {
-        let Some(NetFrame { places, firings, .. }) = self.net_mut(id) else { return };
-        let Some(slot) = places[at].returning.pop_front() else { return };
-        let Some(firing) = firings.get_mut(&slot) else { return };
+    pub(super) fn come_back(&mut self, id: FrameId, net: &Net, at: usize) -> Checked {
+        let NetFrame { places, firings, .. } = self.net_frame_mut(id)?;
+        let slot = places[at].returning.pop_front();
+        let slot = slot.ok_or_else(|| no_part(id, "body that wants to go on at place", at as u64))?;
+        let firing = firings.get_mut(&slot).ok_or_else(|| no_part(id, "firing", slot))?;
         firing.standing = Standing::Running;
         firing.worker = places[at].take_slot(net.tells_slots);
         let (frame, worker) = (firing.frame, firing.worker);
         if let Some(worker) = worker {
-            let fields = [("worker", Value::from(worker)), ("firing", Value::from(slot))];
-            self.tell_slot(frame, "step.running", fields);
+            self.tell_slot(frame, EventKind::StepRunning { worker, firing: slot })?;
         }
-        self.goes_on(frame);
+        self.goes_on(frame)
     }
 
-    fn goes_on(&mut self, id: FrameId) {
-        let anew = self.state.frames.get(id).is_some_and(|frame| matches!(frame.body, Body::New));
+    fn goes_on(&mut self, id: FrameId) -> Checked {
+        let anew = matches!(self.frame(id)?.body, Body::New);
         self.state.agenda.push_back(if anew { Item::Enter(id) } else { Item::Task(id) });
+        Ok(())
     }
 
-    /// The net, the slot and the standing of a body of a place that lets bodies park.
-    fn parking(&self, id: FrameId) -> Option<(FrameId, u64, Standing)> {
-        let frame = self.state.frames.get(id)?;
-        let above = frame.parent?;
-        let (net, body) = self.net_of(above)?;
-        let firing = body.firings.get(&frame.slot)?;
-        net.places[firing.place as usize].parks.then_some((above, frame.slot, firing.standing))
+    /// The net, the slot and the standing of a body of a place that lets bodies park. None: it is no such body, or its net is
+    /// being called off.
+    fn parking(&self, id: FrameId) -> Checked<Option<(FrameId, u64, Standing)>> {
+        let frame = self.frame(id)?;
+        let Some(above) = frame.parent else { return Ok(None) };
+        let parent = self.frame(above)?;
+        if parent.closing.is_some() || !matches!(parent.body, Body::Net(_)) {
+            return Ok(None);
+        }
+        let (net, body) = self.net_frame(above)?;
+        let firing = body.firings.get(&frame.slot).ok_or_else(|| no_part(above, "firing", frame.slot))?;
+        let place = net.places.get(firing.place as usize);
+        let place = place.ok_or_else(|| no_part(above, "place", firing.place.into()))?;
+        Ok(place.parks.then_some((above, frame.slot, firing.standing)))
     }
 
-    fn why_parked(&self, id: FrameId) -> &'static str {
+    fn why_parked(&self, id: FrameId) -> IdleReason {
         match self.state.frames.get(id).map(|frame| &frame.body) {
-            Some(Body::Pipeline(body)) if body.awaits.is_some() || body.again.is_some() => "wait",
-            _ => "retry",
+            Some(Body::Pipeline(body)) if body.awaits.is_some() || body.again.is_some() => IdleReason::Wait,
+            _ => IdleReason::Retry,
         }
     }
 
-    fn tell_slot<const N: usize>(&mut self, id: FrameId, kind: &'static str, fields: [(&'static str, Value); N]) {
-        let told = |id| self.state.frames.get(id).is_some_and(|frame| !frame.quiet);
-        if told(id) {
-            self.publish_at(id, kind, fields);
+    fn tell_slot(&mut self, id: FrameId, kind: EventKind) -> Checked {
+        if !self.frame(id)?.quiet {
+            self.publish_at(id, kind);
         }
+        Ok(())
     }
 
     /// `waiting`: how many wait for a slot there, this one included.
-    pub(super) fn tell_queued(&mut self, id: FrameId, net: &Net, at: usize, kind: Arc<str>, waiting: usize) {
-        if self.state.frames.get(id).is_some_and(|frame| !frame.quiet) {
+    pub(super) fn tell_queued(&mut self, id: FrameId, net: &Net, at: usize, kind: Arc<str>, waiting: usize) -> Checked {
+        if !self.frame(id)?.quiet {
             let path = self.child_path(id, net.places[at].body);
-            self.publish(path, "step.queued", [("event", Value::Str(kind)), ("waiting", Value::from(waiting))]);
+            self.publish(path, EventKind::StepQueued { event: kind, waiting: waiting as u64 });
         }
+        Ok(())
     }
 }
 
@@ -104,20 +117,26 @@ impl PlaceFrame {
         number
     }
 
-    fn leave_slot(&mut self, number: Option<u32>) {
-        self.running -= 1;
+    /// Gives a slot back. False: no body was running.
+    #[must_use]
+    fn leave_slot(&mut self, number: Option<u32>) -> bool {
+        let Some(running) = self.running.checked_sub(1) else { return false };
+        self.running = running;
         self.free.extend(number);
         if self.running == 0 {
             self.free.clear();
         }
+        true
     }
 
-    /// A body has ended, wherever it stood.
-    pub(super) fn body_gone(&mut self, slot: u64, firing: &Firing) {
+    /// A body has ended, wherever it stood. False: it should have had a slot, and no body was running.
+    #[must_use]
+    pub(super) fn body_gone(&mut self, slot: u64, firing: &Firing) -> bool {
         match firing.standing {
-            Standing::Running => self.leave_slot(firing.worker),
+            Standing::Running => return self.leave_slot(firing.worker),
             Standing::Parked => {}
             Standing::Returning => self.returning.retain(|other| *other != slot),
         }
+        true
     }
 }

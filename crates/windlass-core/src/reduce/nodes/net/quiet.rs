@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::plan::{FAILED_KIND, Join, Net, NetEnd, Place};
 use crate::reduce::Reducer;
+use crate::reduce::impossible::Checked;
 use crate::state::{FrameId, NetFrame, PlaceFrame};
 use crate::{ErrorInfo, Status};
 
@@ -40,34 +41,29 @@ impl Reducer<'_> {
         at_work.collect()
     }
 
-    pub(super) fn quiet_net(&mut self, id: FrameId, net: &Net) {
-        let Some((_, body)) = self.net_of(id) else { return };
+    pub(super) fn quiet_net(&mut self, id: FrameId, net: &Net) -> Checked {
+        let (_, body) = self.net_frame(id)?;
         if !body.firings.is_empty() {
-            return;
+            return Ok(());
         }
         let joins = net.places.iter().zip(&body.places);
         let held: Vec<(&Place, &PlaceFrame)> = joins.filter(|(_, state)| holds_tokens(state)).collect();
         match &net.end {
             NetEnd::Quiet if held.is_empty() => {
                 let output = body.last_output.clone();
-                self.end_net(id, Status::Succeeded, output, None);
+                self.end_net(id, Status::Succeeded, output, None)
             }
-            NetEnd::Stop(kind) if net.tells_slots && could_come(net, body, kind) => {}
+            NetEnd::Stop(kind) if net.tells_slots && could_come(net, body, kind) => Ok(()),
             NetEnd::Quiet | NetEnd::Stop(_) if net.tells_slots => {
                 let error = self.program.plan.advised(hang(net, body, &held));
                 let path = held.first().map(|(place, _)| self.child_path(id, place.body)).unwrap_or_default();
-                self.fail_net(id, ErrorInfo { path, ..error });
+                self.fail_net(id, ErrorInfo { path, ..error })
             }
             // Somebody outside may still send what a place accepts from nobody inside.
-            NetEnd::Stop(_) if outside_kinds(net).next().is_some() => {}
+            NetEnd::Stop(_) if outside_kinds(net).next().is_some() => Ok(()),
             NetEnd::Stop(kind) if held.is_empty() => {
                 let message = format!("nothing is left to do and no `{kind}` was emitted");
-                self.fail_net(id, ErrorInfo::new("Hang", "hang", message));
-            }
-            NetEnd::Quiet | NetEnd::Stop(_) if !self.program.plan.tells_places() => {
-                let names: Vec<&str> = held.iter().map(|(place, _)| &*place.name).collect();
-                let message = format!("nothing is left to do; the joins at {} can never complete", names.join(", "));
-                self.fail_net(id, ErrorInfo::new("Hang", "hang", message));
+                self.fail_net(id, ErrorInfo::new("Hang", "hang", message))
             }
             NetEnd::Quiet | NetEnd::Stop(_) => {
                 let waiting: Vec<String> = held.iter().map(|(place, state)| waits_for(net, place, state)).collect();
@@ -77,7 +73,7 @@ impl Reducer<'_> {
                 let at = held.first().map(|(place, _)| self.child_path(id, place.body));
                 let error = ErrorInfo::new("Hang", "hang", message).hint(hint);
                 let error = self.program.plan.advised(error);
-                self.fail_net(id, ErrorInfo { path: at.unwrap_or_default(), ..error });
+                self.fail_net(id, ErrorInfo { path: at.unwrap_or_default(), ..error })
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Which nodes a step reaches from a node, in the order of its axis.
 
 use super::XPathError;
-use crate::wdl::functions::nearest;
 use crate::wdl::xml::document::{Document, Kind, NodeId, ROOT};
+use windlass_value::nearest;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Axis {

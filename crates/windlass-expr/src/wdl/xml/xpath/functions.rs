@@ -5,8 +5,8 @@ use windlass_value::EvalError;
 use super::XPathError;
 use super::eval::{Evaluator, Found, Here, XValue, parse_number, truth};
 use super::parser::{Expr, check_nodes};
-use crate::wdl::functions::nearest;
 use crate::wdl::xml::document::{Kind, Name, NodeId, ROOT};
+use windlass_value::nearest;
 
 type Run = fn(&mut Evaluator, &[Expr], Here) -> Found;
 

@@ -1,0 +1,320 @@
+//! The tool `agent_model`: one turn of a conversation with a model, that may call tools.
+//!
+//! Two protocols are spoken, OpenAI-compatible chat completions and Anthropic messages, over the client of [`HttpTool`].
+//! Which service answers is said by the prefix of the model's name ([`PROVIDERS`], and those of the settings); nothing is
+//! read from the environment here, the caller hands in where variables are looked up. Keys are in no error, output or
+//! event, even if a service repeats them.
+
+mod answer;
+mod anthropic;
+mod deltas;
+mod exchange;
+mod failure;
+mod openai;
+mod price;
+mod providers;
+mod question;
+mod schema;
+#[cfg(feature = "scripted")]
+mod scripted;
+mod service;
+mod sse;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_syntax::{did_you_mean, list_of};
+use windlass_tools::{HttpTool, ToolInfo, field, required};
+use windlass_value::{Duration, Value};
+
+pub use price::{Price, Prices};
+pub use providers::{PROVIDERS, Protocol, Provider};
+pub use service::{HeaderText, ModelService};
+
+use exchange::Exchange;
+use question::Question;
+use service::Chosen;
+
+/// What the tool takes and gives.
+pub const AGENT_MODEL: ToolInfo = ToolInfo {
+    name: "agent_model",
+    what: "Asks a model for the next turn of a conversation; it may call tools.",
+    inputs: &[
+        required("messages", "array", "the conversation: user, assistant and tool messages"),
+        field("model", "text", "provider/name, a bare name, or scripted:FILE; else the default of the settings"),
+        field("system", "text", "what the model is told first"),
+        field("tools", "object", "{allow, deny, own}: which tools the model is offered"),
+        field("require", "text", "the only tool that is offered, and must be called"),
+        field("result", "object", "{tool, schema}: the arguments of its calls are checked"),
+        field("temperature, topP, maxTokens", "number", "as the model's interface has them"),
+        field("price", "object", "{input, output, cacheRead, cacheWrite}: millionths of money per million tokens"),
+        field("role", "text", "who asks: step, judge or coordinator"),
+        field("turn", "number", "which turn of its conversation this is, from 1"),
+    ],
+    outputs: &[
+        field("content", "text", "what the model has said"),
+        field("calls", "array", "{id, name, arguments, problem}: which tools it calls"),
+        field("stop", "text", "end, tools, length or refused"),
+        field("model", "text", "which model has answered"),
+        field("usage", "object", "input, output, total, reasoning and cache tokens"),
+    ],
+    errors: &[
+        ("http", "the service refused: its status is the code"),
+        ("connection", "no reply, or one that broke off"),
+        ("timeout", "no complete reply in time"),
+        ("model", "ContextTooLong, Refused, BadModelReply, ScriptUnmatched"),
+        ("input", "there is no such model, or it cannot be asked this"),
+    ],
+};
+
+/// A tool as a model is told of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// A JSON Schema of its arguments.
+    pub parameters: Value,
+}
+
+/// The tools that models may be offered.
+pub trait Catalogue: Send + Sync {
+    fn specs(&self) -> Pin<Box<dyn Future<Output = Result<Vec<ToolSpec>, ErrorInfo>> + Send + '_>>;
+
+    /// What people should know of what the catalogue lacks, as sentences; of the last time it was asked.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A catalogue without tools: models get only those that the plan brings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoTools;
+
+impl Catalogue for NoTools {
+    fn specs(&self) -> Pin<Box<dyn Future<Output = Result<Vec<ToolSpec>, ErrorInfo>> + Send + '_>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+}
+
+/// Finds the value of an environment variable.
+pub type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Where models are and what they cost. The caller reads the settings.
+#[derive(Clone)]
+pub struct ChatOptions {
+    /// For questions that name no model.
+    pub default_model: Option<String>,
+    /// Who answers for names without a prefix that nobody can guess; else the first whose key is there.
+    pub default_provider: Option<String>,
+    /// Services of the settings; one with the name of a known provider changes that.
+    pub services: Vec<ModelService>,
+    /// For questions that name no price.
+    pub prices: Prices,
+    /// The scripts that may be asked; none: any file. A server reads no file that a definition names.
+    pub scripts: Option<Vec<String>>,
+    /// Publish what a model says while it says it, as events `agent.output {delta}`.
+    pub deltas: bool,
+    /// How long one answer may take.
+    pub timeout: Duration,
+    pub variables: Variables,
+}
+
+impl Default for ChatOptions {
+    fn default() -> ChatOptions {
+        ChatOptions {
+            default_model: None,
+            default_provider: None,
+            services: Vec::new(),
+            prices: Prices::default(),
+            scripts: None,
+            deltas: false,
+            timeout: Duration::from_secs(600),
+            variables: Arc::new(|_| None),
+        }
+    }
+}
+
+impl fmt::Debug for ChatOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatOptions")
+            .field("default_model", &self.default_model)
+            .field("default_provider", &self.default_provider)
+            .field("services", &self.services)
+            .field("prices", &self.prices)
+            .field("deltas", &self.deltas)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ChatOptions {
+    /// Whether a model of this name could be asked: what is wrong with the name or its script, or missing for its service.
+    pub fn check(&self, model: Option<&str>) -> Result<(), ErrorInfo> {
+        service::named(self, model).and_then(|name| match name.strip_prefix(SCRIPTED) {
+            Some(file) => self.may_ask(file).and_then(|()| check_script(file)),
+            None => service::choose(self, name).map(|_| ()),
+        })
+    }
+
+    /// The addresses that the settings or the environment give to services.
+    pub fn configured_urls(&self) -> Vec<String> {
+        let own = self.services.iter().filter_map(|service| service.base_url.clone());
+        let variables = PROVIDERS.iter().filter_map(|provider| (self.variables)(provider.url_variable));
+        own.chain(variables).map(|url| url.trim().to_owned()).filter(|url| !url.is_empty()).collect()
+    }
+
+    fn may_ask(&self, script: &str) -> Result<(), ErrorInfo> {
+        let known = |scripts: &Vec<String>| scripts.iter().any(|known| known.trim() == script.trim());
+        match self.scripts.as_ref().is_none_or(known) {
+            true => Ok(()),
+            false => Err(ErrorInfo::new("NoSuchModel", "input", "a definition cannot name a script as its model here")
+                .hint("name a model of a service: provider/name; scripts are for `windlass run`")),
+        }
+    }
+}
+
+#[cfg(feature = "scripted")]
+fn check_script(file: &str) -> Result<(), ErrorInfo> {
+    scripted::check(file)
+}
+
+#[cfg(not(feature = "scripted"))]
+fn check_script(_: &str) -> Result<(), ErrorInfo> {
+    let message = "this build has no scripted models";
+    Err(ErrorInfo::new("NoSuchModel", "input", message).hint("build it with the feature `scripted`"))
+}
+
+/// What begins the name of a model that is a file of rules.
+const SCRIPTED: &str = "scripted:";
+
+/// Asks models. Its requests go over the connections of an [`HttpTool`], and by its rules on addresses.
+#[derive(Clone)]
+pub struct AgentModelTool(Arc<Inner>);
+
+struct Inner {
+    options: ChatOptions,
+    http: HttpTool,
+    catalogue: Arc<dyn Catalogue>,
+    #[cfg(feature = "scripted")]
+    scripted: scripted::Scripted,
+}
+
+impl AgentModelTool {
+    pub fn new(options: ChatOptions, http: HttpTool, catalogue: Arc<dyn Catalogue>) -> AgentModelTool {
+        AgentModelTool(Arc::new(Inner {
+            #[cfg(feature = "scripted")]
+            scripted: scripted::Scripted::new(&http),
+            options,
+            http,
+            catalogue,
+        }))
+    }
+}
+
+impl Tool for AgentModelTool {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        let inner = self.0.clone();
+        Box::pin(async move { inner.turn(&call).await.unwrap_or_else(TaskOutcome::failure) })
+    }
+}
+
+impl Inner {
+    async fn turn(&self, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
+        let question = Question::of(&call.input)?;
+        let name = service::named(&self.options, question.model)?;
+        let (chosen, http) = self.service(name)?;
+        let check = question.result.as_ref().map(|result| schema::Schema::compile(result.schema)).transpose()?;
+        let tools = self.tools(&question).await?;
+        self.warn(&question, call);
+        let price = question.price.or_else(|| self.options.prices.of(name));
+        let exchange = Exchange { http, call, chosen: &chosen, question: &question, tools: &tools };
+        let mut cancelled = call.cancelled.clone();
+        let asked = exchange.run(self.options.timeout, self.options.deltas, cancelled.wait()).await;
+        let outcome = match asked {
+            Ok(answer) => {
+                let checked = question.result.as_ref().map(|result| result.tool).zip(check);
+                answer.outcome(price, checked, &chosen.redaction).await
+            }
+            Err(failed) => failed.outcome(price),
+        };
+        Ok(chosen.redaction.outcome(outcome))
+    }
+
+    #[cfg(feature = "scripted")]
+    fn service(&self, name: &str) -> Result<(Chosen, &HttpTool), ErrorInfo> {
+        match name.strip_prefix(SCRIPTED) {
+            Some(file) => {
+                self.options.may_ask(file)?;
+                self.scripted.choose(file, &self.options)
+            }
+            None => Ok((service::choose(&self.options, name)?, &self.http)),
+        }
+    }
+
+    #[cfg(not(feature = "scripted"))]
+    fn service(&self, name: &str) -> Result<(Chosen, &HttpTool), ErrorInfo> {
+        if let Some(file) = name.strip_prefix(SCRIPTED) {
+            check_script(file)?;
+        }
+        Ok((service::choose(&self.options, name)?, &self.http))
+    }
+
+    /// Once in a conversation, as events `agent.warning {message}`.
+    fn warn(&self, question: &Question<'_>, call: &ToolCall) {
+        if question.turn.is_none_or(|turn| turn == 1) && question.require.is_none() {
+            for message in self.catalogue.warnings() {
+                call.publish.event(&windlass_core::EventKind::AgentWarning { message: message.into() });
+            }
+        }
+    }
+
+    /// What the model is offered: of all tools those that it may have, and those that the plan brings.
+    async fn tools(&self, question: &Question<'_>) -> Result<Vec<ToolSpec>, ErrorInfo> {
+        let own = &question.tools.own;
+        let is_own = |name: &str| own.iter().any(|own| own.name == name);
+        let mut tools = match question.require.is_some_and(is_own) {
+            // Nothing else is offered: nobody need be asked.
+            true => Vec::new(),
+            false => self.catalogue.specs().await?,
+        };
+        missing_tools(question, &tools)?;
+        tools.retain(|tool| question.tools.allows(&tool.name) && !is_own(&tool.name));
+        tools.extend(own.iter().cloned());
+        match question.require {
+            None => Ok(tools),
+            Some(wanted) => {
+                tools.retain(|tool| tool.name == wanted);
+                if tools.is_empty() {
+                    let message = format!("`require` names the tool `{wanted}`, which the model is not offered");
+                    return Err(question::bad(message));
+                }
+                Ok(tools)
+            }
+        }
+    }
+}
+
+/// A tool of a server that has said what it offers, and offers no such tool, is a slip. A server that is away by leave
+/// has none of its tools here, and is nobody's.
+fn missing_tools(question: &Question<'_>, tools: &[ToolSpec]) -> Result<(), ErrorInfo> {
+    for wanted in question.tools.allow.iter().flatten() {
+        let Some((server, _)) = wanted.split_once("__") else { continue };
+        let of_server = |name: &&str| name.split_once("__").is_some_and(|(prefix, _)| prefix == server);
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).filter(of_server).collect();
+        let is_own = question.tools.own.iter().any(|own| own.name == *wanted);
+        if names.is_empty() || is_own || names.contains(wanted) {
+            continue;
+        }
+        let hint = did_you_mean(wanted, names.clone()).unwrap_or_else(|| format!("it has {}", list_of(names)));
+        let message = format!("the server `{server}` has no tool `{wanted}`, which the agent's `tools` name");
+        return Err(ErrorInfo::new("NoSuchTool", "input", message).hint(hint));
+    }
+    Ok(())
+}
+
+#[cfg(all(test, feature = "scripted"))]
+mod tests;

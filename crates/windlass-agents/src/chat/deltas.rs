@@ -1,0 +1,112 @@
+//! What a model says, told while it says it: a few times a second, not by the token, since events are kept.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_value::Value;
+
+use windlass_tools::Redaction;
+
+/// At most one event in this time.
+const EVERY: Duration = Duration::from_millis(100);
+
+pub(super) type Publisher<'a> = &'a (dyn Fn(Value) + Sync);
+
+pub(super) struct Deltas<'a> {
+    /// None: nobody wants to hear it.
+    publish: Option<Publisher<'a>>,
+    redaction: &'a Redaction,
+    pending: String,
+    is_reasoning: bool,
+    told_at: Option<Instant>,
+    due: Option<Instant>,
+}
+
+impl<'a> Deltas<'a> {
+    pub(super) fn new(publish: Option<Publisher<'a>>, redaction: &'a Redaction) -> Deltas<'a> {
+        Deltas { publish, redaction, pending: String::new(), is_reasoning: false, told_at: None, due: None }
+    }
+
+    pub(super) fn push(&mut self, text: &str, is_reasoning: bool, now: Instant) {
+        if self.publish.is_none() || text.is_empty() {
+            return;
+        }
+        if is_reasoning != self.is_reasoning {
+            self.tell(true, now);
+            self.is_reasoning = is_reasoning;
+        }
+        self.pending.push_str(text);
+        self.due.get_or_insert(self.told_at.map_or(now, |told| (told + EVERY).max(now)));
+        if self.due.is_some_and(|due| due <= now) {
+            self.tell(false, now);
+        }
+    }
+
+    /// When the next event should be told, if there is something to tell.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Without what may be the beginning of a secret, unless it is the end.
+    pub(super) fn tell(&mut self, is_end: bool, now: Instant) {
+        self.due = None;
+        let Some(publish) = self.publish.filter(|_| !self.pending.is_empty()) else { return };
+        let held = if is_end { 0 } else { self.redaction.begun(&self.pending) };
+        let rest = self.pending.split_off(self.pending.len() - held);
+        let told = std::mem::replace(&mut self.pending, rest);
+        if told.is_empty() {
+            return;
+        }
+        self.told_at = Some(now);
+        let mut data = vec![("delta", Value::from(self.redaction.text(&told)))];
+        if self.is_reasoning {
+            data.push(("reasoning", true.into()));
+        }
+        publish(Value::object(data));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use windlass_value::to_json;
+
+    use super::*;
+
+    #[test]
+    fn tokens_are_told_together() {
+        let told = Mutex::new(Vec::new());
+        let publish = |data: Value| told.lock().unwrap().push(to_json(&data));
+        let redaction = Redaction::new(["sk-canary-0123".to_owned()]);
+        let mut deltas = Deltas::new(Some(&publish), &redaction);
+        let begin = Instant::now();
+        let at = |ms: u64| begin + Duration::from_millis(ms);
+        deltas.push("a", false, at(0));
+        for (ms, token) in [(10, "b"), (20, "c"), (99, "d")] {
+            deltas.push(token, false, at(ms));
+            assert_eq!(deltas.due(), Some(at(100)));
+        }
+        deltas.tell(false, at(100));
+        assert_eq!(deltas.due(), None);
+        deltas.push("key: sk-can", false, at(300));
+        deltas.push("ary-0123 and sk-", false, at(500));
+        deltas.push("hm", true, at(501));
+        deltas.tell(true, at(502));
+        deltas.tell(true, at(503));
+        assert_eq!(
+            *told.lock().unwrap(),
+            [
+                r#"{"delta":"a"}"#,
+                r#"{"delta":"bcd"}"#,
+                r#"{"delta":"key: "}"#,
+                r#"{"delta":"*** and "}"#,
+                r#"{"delta":"sk-"}"#,
+                r#"{"delta":"hm","reasoning":true}"#
+            ]
+        );
+        let mut silent = Deltas::new(None, &redaction);
+        silent.push("x", false, begin);
+        assert_eq!(silent.due(), None);
+    }
+}

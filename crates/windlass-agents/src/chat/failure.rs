@@ -1,0 +1,197 @@
+//! What services say when they refuse, in words and codes that retries can match.
+
+use hyper::StatusCode;
+use windlass_core::ErrorInfo;
+use windlass_value::{Value, parse_json, to_json};
+
+use super::service::Chosen;
+
+const KIND: &str = "model";
+/// A service's own words may be long; beyond this nobody reads them.
+const MESSAGE_CHARS: usize = 1_000;
+const EXCERPT_CHARS: usize = 120;
+/// How much of it is looked at for that.
+const READ_CHARS: usize = 16 << 10;
+/// The code of a scripted service that no rule fits: it stands in its replies.
+const SCRIPT_UNMATCHED: &str = "ScriptUnmatched";
+
+/// The service's address without its query.
+fn place(chosen: &Chosen) -> String {
+    let address = chosen.url.split('?').next().unwrap_or_default();
+    // A login is no part of what is shown.
+    let shown = match address.split_once("://") {
+        Some((scheme, rest)) => format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host)),
+        None => address.to_owned(),
+    };
+    format!("the model service `{}` ({shown})", chosen.provider)
+}
+
+/// What an error of a service says: both protocols have `error: {message, type, code}`, and others less.
+struct Told {
+    message: String,
+    code: String,
+    kind: String,
+}
+
+impl Told {
+    fn of(chosen: &Chosen, body: &Value) -> Option<Told> {
+        let error = body.get("error").filter(|error| !error.is_null());
+        let text = |value: Option<&Value>| match value {
+            Some(Value::Str(text)) => text.to_string(),
+            Some(Value::Int(number)) => number.to_string(),
+            _ => String::new(),
+        };
+        let part = |name: &str| text(error.and_then(|error| error.get(name)).or_else(|| body.get(name)));
+        let message = match (error, body.get("message"), body.get("detail")) {
+            (Some(Value::Str(text)), _, _) => text.to_string(),
+            (Some(error), _, _) => match error.get("message") {
+                Some(Value::Str(text)) => text.to_string(),
+                _ => to_json(error),
+            },
+            (None, Some(Value::Str(text)), _) => text.to_string(),
+            (None, Some(other), _) | (None, None, Some(other)) => to_json(other),
+            (None, None, None) => return None,
+        };
+        let message = one_line(chosen, &message, MESSAGE_CHARS);
+        Some(Told { message, code: part("code"), kind: part("type") })
+    }
+}
+
+/// The service has answered with another status than success.
+pub(super) fn refused(chosen: &Chosen, status: StatusCode, body: &[u8]) -> ErrorInfo {
+    let text = String::from_utf8_lossy(body);
+    let body = parse_json(text.trim()).unwrap_or_default();
+    // Google gives its errors in a list.
+    let body = body.as_list().and_then(<[Value]>::first).cloned().unwrap_or(body);
+    let told = Told::of(chosen, &body);
+    let words = told.as_ref().map_or_else(|| one_line(chosen, &text, EXCERPT_CHARS), |told| told.message.clone());
+    let words = if words.is_empty() { String::new() } else { format!(": {words}") };
+    let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
+    let message = format!("{} answered {}{reason}{words}", place(chosen), status.as_str());
+    let told = told.unwrap_or(Told { message: String::new(), code: String::new(), kind: String::new() });
+    classed(chosen, status.as_u16(), "http", message, &told)
+}
+
+/// The service has said with a success, or in the middle of a stream, that it has failed.
+pub(super) fn reported(chosen: &Chosen, body: &Value) -> Option<ErrorInfo> {
+    body.get("error").filter(|error| !error.is_null())?;
+    let told = Told::of(chosen, body)?;
+    let message = format!("{} answered with an error: {}", place(chosen), told.message);
+    let status = told.code.parse().ok().filter(|code| (400..600).contains(code)).unwrap_or(match told.kind.as_str() {
+        "invalid_request_error" => 400,
+        "authentication_error" => 401,
+        "billing_error" => 402,
+        "permission_error" => 403,
+        "not_found_error" => 404,
+        "request_too_large" => 413,
+        "rate_limit_error" | "rate_limit_exceeded" => 429,
+        "timeout_error" => 504,
+        "overloaded_error" => 529,
+        // Whoever fails in the middle can mostly be asked again.
+        _ => 500,
+    });
+    Some(classed(chosen, status, "http", message, &told))
+}
+
+fn classed(chosen: &Chosen, status: u16, kind: &str, message: String, told: &Told) -> ErrorInfo {
+    let own = |code: &str| ErrorInfo::new(code.to_owned(), KIND, message.clone()).replied();
+    if told.code == SCRIPT_UNMATCHED {
+        return own(SCRIPT_UNMATCHED)
+            .hint("add a rule for it to the script: step, role and turn are those of its `when`");
+    }
+    if is_too_long(status, told) {
+        return own("ContextTooLong").hint("give the step less to read, or a model with a longer context");
+    }
+    if is_refusal(status, told) {
+        return own("Refused").hint("the service does not let the model answer this: change what it is asked");
+    }
+    let error = ErrorInfo::new(status.to_string(), kind, message).replied();
+    match hint(chosen, status, told) {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
+fn is_too_long(status: u16, told: &Told) -> bool {
+    let words = told.message.to_ascii_lowercase();
+    let says = [
+        "prompt is too long",
+        "input is too long",
+        "maximum context length",
+        "context length exceeded",
+        "exceeds the context",
+        "exceed context limit",
+        "context window",
+        "maximum number of tokens allowed",
+        "reduce the length of the messages",
+        "too large for model with",
+    ];
+    let said = told.code == "context_length_exceeded" || told.kind == "context_length_exceeded";
+    said || (matches!(status, 400 | 413 | 422) && (status == 413 || says.iter().any(|say| words.contains(say))))
+}
+
+fn is_refusal(status: u16, told: &Told) -> bool {
+    let codes = ["content_policy_violation", "content_filter", "ResponsibleAIPolicyViolation", "moderation_blocked"];
+    matches!(status, 400 | 403 | 422) && codes.iter().any(|code| told.code == *code || told.kind == *code)
+}
+
+fn hint(chosen: &Chosen, status: u16, told: &Told) -> Option<String> {
+    let provider = &chosen.provider;
+    match status {
+        401 | 403 if chosen.key_variable.is_empty() => {
+            Some(format!("the service wants a key: name its variable as `key_env` under `[models.{provider}]`"))
+        }
+        401 | 403 => Some(format!("the service does not accept the key: look at {}", chosen.key_variable)),
+        404 => Some(format!(
+            "does the service have the model `{}`, and is its address right? `base_url` under `[models.{provider}]` changes it",
+            chosen.model
+        )),
+        402 => Some("the account has no credit left".to_owned()),
+        429 if told.code == "insufficient_quota" || told.kind == "insufficient_quota" => {
+            Some("the account has no credit left".to_owned())
+        }
+        429 => Some("too many requests; it is asked again when the service allows".to_owned()),
+        400 | 422 if told.message.contains("stream_options") => {
+            Some(format!("`stream_usage = false` under `[models.{provider}]` in windlass.toml leaves it out"))
+        }
+        _ => None,
+    }
+}
+
+/// A reply that is no answer.
+pub(super) fn bad_reply(chosen: &Chosen, problem: &str) -> ErrorInfo {
+    ErrorInfo::new("BadModelReply", KIND, format!("{} {problem}", place(chosen))).replied()
+}
+
+/// A reply that is not even what the protocol says.
+pub(super) fn no_answer(chosen: &Chosen, body: &[u8]) -> ErrorInfo {
+    let start = String::from_utf8_lossy(&body[..body.len().min(READ_CHARS)]);
+    let problem = format!("answered with no JSON object; it begins: {}", one_line(chosen, &start, EXCERPT_CHARS));
+    let hint = format!("is it the address of a service that speaks the `{}` protocol?", chosen.protocol.name());
+    bad_reply(chosen, &problem).hint(hint)
+}
+
+/// A reply that is over and was nothing.
+pub(super) fn empty(chosen: &Chosen) -> ErrorInfo {
+    bad_reply(chosen, "sent a reply without an answer: no text, no call, no reason to stop")
+}
+
+/// The service wants to be left alone for longer than a step should wait.
+pub(super) fn too_long_a_wait(refused: ErrorInfo, ms: i64) -> ErrorInfo {
+    let wait = windlass_value::Duration::from_ms(u64::try_from(ms).unwrap_or_default()).to_std();
+    let message = format!("{}; it wants to be asked again in {wait:?}, and an hour is the most", refused.message);
+    ErrorInfo::new("RetryAfterTooLong", KIND, message).replied().hint("run it again then, or with another model")
+}
+
+/// The stream ended before the answer did.
+pub(super) fn truncated(chosen: &Chosen) -> ErrorInfo {
+    let message = format!("{} broke off in the middle of its answer", place(chosen));
+    ErrorInfo::new("connection", "connection", message)
+}
+
+/// Cut only after secrets are taken out: half of one is still one.
+fn one_line(chosen: &Chosen, text: &str, most: usize) -> String {
+    let read: String = text.trim().chars().take(READ_CHARS).collect();
+    let clean = chosen.redaction.text(&read);
+    clean.chars().map(|c| if c.is_control() { ' ' } else { c }).take(most).collect()
+}

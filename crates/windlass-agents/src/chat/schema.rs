@@ -1,0 +1,26 @@
+//! Whether arguments fit the schema of a result, of draft 2020-12.
+
+use windlass_core::ErrorInfo;
+use windlass_value::Value;
+
+use windlass_tools::schema::{Draft, Schema as Compiled};
+
+/// How many problems a model is told.
+const PROBLEMS_SHOWN: usize = 20;
+
+pub(super) struct Schema(Compiled);
+
+impl Schema {
+    pub(super) fn compile(schema: &Value) -> Result<Schema, ErrorInfo> {
+        Compiled::compile(schema, Some(Draft::Draft202012)).map(Schema).map_err(|problem| {
+            ErrorInfo::new("BadResultSchema", "input", format!("the schema of the result is not valid: {problem}"))
+                .hint("it is a JSON Schema of draft 2020-12")
+        })
+    }
+
+    /// All that is wrong, in one text.
+    pub(super) async fn check(&self, arguments: &Value) -> Option<String> {
+        let problems = self.0.problems(arguments, PROBLEMS_SHOWN).await?;
+        Some(format!("the arguments do not fit the schema: {problems}"))
+    }
+}

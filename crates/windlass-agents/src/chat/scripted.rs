@@ -1,0 +1,93 @@
+//! Models that are a file of rules: `scripted:FILE`. The file is served on loopback, and asked over a real connection.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use windlass_core::ErrorInfo;
+use windlass_syntax::{Colour, Source};
+use windlass_testing::mock::{MockOptions, MockService, Script};
+
+use super::ChatOptions;
+use super::providers::{PLAIN, Protocol};
+use super::service::{Chosen, address};
+use windlass_tools::{HttpOptions, HttpTool, Outbound, Redaction};
+
+/// The variable that names a file for what scripted models are asked, one line of JSON each.
+const LOG: &str = "WINDLASS_SCRIPT_LOG";
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// The scripts that were asked so far, each served once.
+pub(super) struct Scripted {
+    /// A script is on this machine, whatever other models may be called.
+    http: HttpTool,
+    services: Mutex<BTreeMap<PathBuf, MockService>>,
+}
+
+impl Scripted {
+    pub(super) fn new(http: &HttpTool) -> Scripted {
+        let reply_bytes_max = http.reply_bytes_max();
+        let options = HttpOptions { outbound: Outbound::open(), reply_bytes_max, ..HttpOptions::default() };
+        Scripted { http: HttpTool::new(options), services: Mutex::default() }
+    }
+
+    pub(super) fn choose(&self, file: &str, options: &ChatOptions) -> Result<(Chosen, &HttpTool), ErrorInfo> {
+        let base = self.served(Path::new(file.trim()), options)?;
+        let chosen = Chosen {
+            provider: "scripted".to_owned(),
+            protocol: Protocol::OpenAi,
+            model: format!("scripted:{file}"),
+            url: address(&base, Protocol::OpenAi),
+            headers: Vec::new(),
+            redaction: Redaction::default(),
+            stream: true,
+            max_tokens: None,
+            quirks: PLAIN,
+            key_variable: String::new(),
+        };
+        Ok((chosen, &self.http))
+    }
+
+    fn served(&self, file: &Path, options: &ChatOptions) -> Result<String, ErrorInfo> {
+        let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(service) = services.get(file) {
+            return Ok(service.model_url());
+        }
+        let script = read(file)?;
+        let log = (options.variables)(LOG).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let service = MockService::with(script, &MockOptions { port: 0, log }, |_| {});
+        let service = service.map_err(|error| {
+            problem(file, &format!("cannot be served: {error}"))
+                .hint(format!("it listens on 127.0.0.1; {LOG} names a log"))
+        })?;
+        let url = service.model_url();
+        services.insert(file.to_owned(), service);
+        Ok(url)
+    }
+}
+
+/// Whether the file can be read, and is a script.
+pub(super) fn check(file: &str) -> Result<(), ErrorInfo> {
+    read(Path::new(file.trim())).map(|_| ())
+}
+
+fn read(file: &Path) -> Result<Script, ErrorInfo> {
+    let unreadable = |reason: String| {
+        problem(file, &format!("cannot be read: {reason}"))
+            .hint("`scripted:FILE` names a file of rules, from the current folder")
+    };
+    let size = std::fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
+    if size > FILE_BYTES_MAX {
+        return Err(unreadable(format!("it has {size} bytes, more than {FILE_BYTES_MAX}")));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
+    let source = Source::new(file.display().to_string(), text);
+    Script::parse(&source).map_err(|problems| {
+        let told = problems.render(&source, Colour::Never);
+        problem(file, &format!("is not valid:\n{}", told.trim_end())).hint("docs/models.md has the whole format")
+    })
+}
+
+fn problem(file: &Path, what: &str) -> ErrorInfo {
+    ErrorInfo::new("BadScript", "input", format!("the script {} {what}", file.display()))
+}

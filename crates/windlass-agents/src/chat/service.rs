@@ -1,0 +1,255 @@
+//! Which service answers for a model's name, and how it is reached.
+
+use windlass_core::ErrorInfo;
+use windlass_syntax::{did_you_mean, list_of};
+
+use super::ChatOptions;
+use super::providers::{PLAIN, PROVIDERS, Protocol, Provider, Quirks, guessed};
+use windlass_tools::{Redaction, Secret};
+
+/// A service of the settings, or what they change about a known one. What is not given stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelService {
+    /// The prefix of its models' names.
+    pub name: String,
+    /// Up to where `/chat/completions` or `/messages` follows.
+    pub base_url: Option<String>,
+    pub protocol: Option<Protocol>,
+    /// The variable that holds the key.
+    pub key_env: Option<String>,
+    pub headers: Vec<(String, HeaderText)>,
+    /// False: answers are asked for in one piece.
+    pub stream: Option<bool>,
+    /// False: the service does not understand `stream_options`.
+    pub stream_usage: Option<bool>,
+    /// The most tokens of an answer, for questions that do not say.
+    pub max_tokens: Option<u64>,
+}
+
+/// The text of a header, or the variable that holds it.
+#[derive(Clone, PartialEq, Eq)]
+pub enum HeaderText {
+    Text(String),
+    Variable(String),
+}
+
+/// Whatever it is, it is shown to nobody.
+impl std::fmt::Debug for HeaderText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            HeaderText::Text(_) => f.write_str("Text(…)"),
+            HeaderText::Variable(name) => write!(f, "Variable({name})"),
+        }
+    }
+}
+
+/// Where a question goes, and how.
+pub(super) struct Chosen {
+    pub(super) provider: String,
+    pub(super) protocol: Protocol,
+    /// As the service calls it.
+    pub(super) model: String,
+    pub(super) url: String,
+    pub(super) headers: Vec<(String, Secret)>,
+    pub(super) redaction: Redaction,
+    pub(super) stream: bool,
+    pub(super) max_tokens: Option<u64>,
+    pub(super) quirks: Quirks,
+    /// What to look at if the key is refused.
+    pub(super) key_variable: String,
+}
+
+const VERSION: &str = "2023-06-01";
+
+/// The name that the question gives, or the default.
+pub(super) fn named<'a>(options: &'a ChatOptions, model: Option<&'a str>) -> Result<&'a str, ErrorInfo> {
+    let given = |name: &&str| !name.trim().is_empty();
+    model.filter(given).or(options.default_model.as_deref().filter(given)).map(str::trim).ok_or_else(|| {
+        let hint = "name one as provider/name: `model` of the agent, `model` under `[model]` in windlass.toml, \
+                    WINDLASS_MODEL, or --model of `windlass run`; scripted:FILE answers from a file, for trials";
+        ErrorInfo::new("NoModel", "input", "no model is named, and the settings name none").hint(hint)
+    })
+}
+
+/// Finds the service by the prefix, or by what a bare name suggests.
+pub(super) fn choose(options: &ChatOptions, name: &str) -> Result<Chosen, ErrorInfo> {
+    let (prefix, model) = match name.split_once('/') {
+        Some((prefix, model)) => (prefix, model),
+        None => (provider_of_bare(options, name)?, name),
+    };
+    let known = PROVIDERS.iter().find(|provider| provider.prefix == prefix);
+    let own = options.services.iter().find(|service| service.name == prefix);
+    if known.is_none() && own.is_none() {
+        return Err(unknown(options, prefix, name));
+    }
+    if model.trim().is_empty() {
+        let message = format!("`{name}` names a provider and no model");
+        return Err(ErrorInfo::new("NoSuchModel", "input", message).hint(format!("such as `{prefix}/model-name`")));
+    }
+    reach(options, prefix, model, known, own)
+}
+
+fn provider_of_bare<'a>(options: &'a ChatOptions, name: &str) -> Result<&'a str, ErrorInfo> {
+    if let Some(guess) = guessed(name) {
+        return Ok(guess);
+    }
+    if let Some(default) = options.default_provider.as_deref() {
+        return Ok(default);
+    }
+    let default = options.default_model.as_deref().and_then(|model| model.split_once('/')).map(|(prefix, _)| prefix);
+    if let Some(prefix) = default {
+        return Ok(prefix);
+    }
+    let has_key = |provider: &&Provider| provider.key_variables.iter().any(|name| found(options, name).is_some());
+    PROVIDERS.iter().find(has_key).map(|provider| provider.prefix).ok_or_else(|| {
+        let message = format!("nobody knows whose model `{}` is", shown(name));
+        let hint =
+            "write it as provider/name, such as `ollama/llama3.2`; or give `provider` under `[model]` in windlass.toml";
+        ErrorInfo::new("NoSuchModel", "input", message).hint(hint)
+    })
+}
+
+fn unknown(options: &ChatOptions, prefix: &str, name: &str) -> ErrorInfo {
+    let names: Vec<&str> = PROVIDERS
+        .iter()
+        .map(|provider| provider.prefix)
+        .chain(options.services.iter().map(|service| service.name.as_str()))
+        .collect();
+    let known = format!("known are {}; others come from `[models.NAME]` in windlass.toml", list_of(names.clone()));
+    let hint = match did_you_mean(prefix, names) {
+        Some(near) => format!("{near} {known}"),
+        None => known,
+    };
+    let message = format!("there is no model provider `{}`, which `{}` names", shown(prefix), shown(name));
+    ErrorInfo::new("NoSuchModel", "input", message).hint(hint)
+}
+
+fn reach(
+    options: &ChatOptions,
+    prefix: &str,
+    model: &str,
+    known: Option<&Provider>,
+    own: Option<&ModelService>,
+) -> Result<Chosen, ErrorInfo> {
+    let protocol = own.and_then(|own| own.protocol).or(known.map(|known| known.protocol)).unwrap_or(Protocol::OpenAi);
+    let (base, is_usual) = base_url(options, prefix, known, own)?;
+    let key_variables: Vec<&str> = match own.and_then(|own| own.key_env.as_deref()) {
+        Some(named) => vec![named],
+        None => known.map(|known| known.key_variables.to_vec()).unwrap_or_default(),
+    };
+    let key = key_variables.iter().find_map(|name| found(options, name));
+    let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
+    let is_named = own.is_some_and(|own| own.key_env.is_some());
+    // Whoever gives an address of their own knows whether it wants a key.
+    if key.is_none() && (is_named || (is_usual && known.is_some_and(|known| known.needs_key))) {
+        return Err(no_key(prefix, &key_variables));
+    }
+    let quirks = known.map_or(PLAIN, |known| known.quirks);
+    let quirks = match own.and_then(|own| own.stream_usage) {
+        Some(asked) => Quirks { usage_unasked: !asked, ..quirks },
+        None => quirks,
+    };
+    let headers = headers(options, protocol, quirks, key, own)?;
+    let url = address(&base, protocol);
+    let redaction = Redaction::of_headers(&headers).with_login(&url);
+    Ok(Chosen {
+        provider: prefix.to_owned(),
+        protocol,
+        model: model.to_owned(),
+        url,
+        headers,
+        redaction,
+        stream: own.and_then(|own| own.stream).unwrap_or(true),
+        max_tokens: own.and_then(|own| own.max_tokens),
+        quirks,
+        key_variable: key_variables.first().copied().unwrap_or_default().to_owned(),
+    })
+}
+
+/// The address, and whether it is the provider's usual one.
+fn base_url(
+    options: &ChatOptions,
+    prefix: &str,
+    known: Option<&Provider>,
+    own: Option<&ModelService>,
+) -> Result<(String, bool), ErrorInfo> {
+    let given = own.and_then(|own| own.base_url.clone());
+    let given = given.or_else(|| known.and_then(|known| found(options, known.url_variable)));
+    let given = given.map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
+    if let Some(url) = given {
+        return Ok((url, false));
+    }
+    if let Some(usual) = known.and_then(|known| known.base_url) {
+        return Ok((usual.to_owned(), true));
+    }
+    let variable = known.map(|known| format!("set {}, or ", known.url_variable)).unwrap_or_default();
+    let message = format!("where the models of `{prefix}` are is not known");
+    let hint = format!("{variable}give `base_url` under `[models.{prefix}]` in windlass.toml");
+    Err(ErrorInfo::new("ModelNotConfigured", "input", message).hint(hint))
+}
+
+fn no_key(prefix: &str, variables: &[&str]) -> ErrorInfo {
+    let names = variables.join(" or ");
+    let message = format!("there is no key for the models of `{prefix}`: {names} is not set");
+    let hint = format!("set it, or name another variable as `key_env` under `[models.{prefix}]` in windlass.toml");
+    ErrorInfo::new("NoModelKey", "input", message).hint(hint)
+}
+
+fn headers(
+    options: &ChatOptions,
+    protocol: Protocol,
+    quirks: Quirks,
+    key: Option<String>,
+    own: Option<&ModelService>,
+) -> Result<Vec<(String, Secret)>, ErrorInfo> {
+    let mut headers = Vec::new();
+    for (name, text) in own.map(|own| own.headers.as_slice()).unwrap_or_default() {
+        let value = match text {
+            HeaderText::Text(text) => Secret::plain(text.as_str()),
+            HeaderText::Variable(variable) => {
+                let value = found(options, variable).ok_or_else(|| {
+                    let message =
+                        format!("the header `{name}` of a model service comes from {variable}, which is not set");
+                    ErrorInfo::new("NoModelKey", "input", message).hint("windlass.toml names it: set it before running")
+                })?;
+                Secret::new(value)
+            }
+        };
+        headers.push((name.to_ascii_lowercase(), value));
+    }
+    let mut add = |name: &str, value: Secret| {
+        if !headers.iter().any(|(given, _)| given == name) {
+            headers.push((name.to_owned(), value));
+        }
+    };
+    match (protocol, key) {
+        (Protocol::Anthropic, Some(key)) => add("x-api-key", Secret::new(key)),
+        (Protocol::OpenAi, Some(key)) if quirks.plain_key => add("api-key", Secret::new(key)),
+        (Protocol::OpenAi, Some(key)) => add("authorization", Secret::new(format!("Bearer {key}"))),
+        (_, None) => {}
+    }
+    if protocol == Protocol::Anthropic {
+        add("anthropic-version", Secret::plain(VERSION));
+    }
+    Ok(headers)
+}
+
+/// A version or the like may stand behind the path, where the rest must not.
+pub(super) fn address(base: &str, protocol: Protocol) -> String {
+    let (path, query) = base.split_once('?').map_or((base, String::new()), |(path, query)| (path, format!("?{query}")));
+    let path = path.trim_end_matches('/');
+    match protocol {
+        Protocol::OpenAi => format!("{path}/chat/completions{query}"),
+        // The variable is usually set without the version.
+        Protocol::Anthropic if path.ends_with("/v1") => format!("{path}/messages{query}"),
+        Protocol::Anthropic => format!("{path}/v1/messages{query}"),
+    }
+}
+
+fn found(options: &ChatOptions, variable: &str) -> Option<String> {
+    (options.variables)(variable).filter(|value| !value.trim().is_empty())
+}
+
+fn shown(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(80).collect()
+}

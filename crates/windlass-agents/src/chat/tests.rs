@@ -1,0 +1,61 @@
+//! Calls that are called off, and what is told while an answer comes.
+
+use std::sync::Mutex;
+
+use windlass_testing::test_service::TestService;
+use windlass_value::{parse_json, to_json};
+
+use super::deltas::Deltas;
+use super::*;
+use windlass_tools::{HttpOptions, Outbound};
+
+fn http() -> HttpTool {
+    HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() })
+}
+
+fn options(base_url: String) -> ChatOptions {
+    let service = ModelService { name: "test".to_owned(), base_url: Some(base_url), ..ModelService::default() };
+    ChatOptions { services: vec![service], ..ChatOptions::default() }
+}
+
+const INPUT: &str = r#"{"model": "test/m", "messages": [{"role": "user", "content": "x"}]}"#;
+
+#[tokio::test]
+async fn nobody_waits_for_what_is_called_off() {
+    let service = TestService::from_script(r#"{"model": [{"fault": "hang"}]}"#).unwrap();
+    let call = ToolCall::alone(parse_json(INPUT).unwrap());
+    let question = Question::of(&call.input).unwrap();
+    let chosen = service::choose(&options(service.model_url()), "test/m").unwrap();
+    let http = http();
+    let exchange = Exchange { http: &http, call: &call, chosen: &chosen, question: &question, tools: &[] };
+    let seen = async {
+        while service.model_requests() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let outcome = exchange.run(Duration::from_secs(60), false, seen).await.unwrap_err().outcome(None);
+    assert_eq!(&*outcome.error.unwrap().code, "Cancelled");
+}
+
+#[tokio::test]
+async fn what_is_told_is_what_is_said() {
+    let said = "a long text of many words. ".repeat(20);
+    let script = format!(r#"{{"model": [{{"reply": "{said}"}}]}}"#);
+    let service = TestService::from_script(&script).unwrap();
+    let call = ToolCall::alone(parse_json(INPUT).unwrap());
+    let question = Question::of(&call.input).unwrap();
+    for (streams, most) in [(true, 5), (false, 1)] {
+        let mut options = options(service.model_url());
+        options.services[0].stream = Some(streams);
+        let chosen = service::choose(&options, "test/m").unwrap();
+        let http = http();
+        let exchange = Exchange { http: &http, call: &call, chosen: &chosen, question: &question, tools: &[] };
+        let told = Mutex::new(Vec::new());
+        let publish = |data: Value| told.lock().unwrap().push(data);
+        let answer = exchange.ask(Deltas::new(Some(&publish), &chosen.redaction)).await.unwrap();
+        let told = told.into_inner().unwrap();
+        let whole: String = told.iter().filter_map(|data| data.get("delta").and_then(Value::as_str)).collect();
+        assert_eq!((whole.as_str(), answer.content.as_str()), (said.as_str(), said.as_str()));
+        assert!(told.len() <= most, "{} events: {}", told.len(), to_json(&told[0]));
+    }
+}

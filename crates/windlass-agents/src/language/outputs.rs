@@ -1,0 +1,211 @@
+//! What steps, loops, includes and runs give.
+
+use std::sync::Arc;
+
+use windlass_value::{EvalError, Map, Value};
+
+use super::Made;
+use super::config::Config;
+use super::read::{Ended, Reader};
+use super::turns::{BETWEEN, history_text};
+
+/// Between the texts of an agent's turns.
+const PARAGRAPH: &str = "\n\n";
+
+/// What an agent gives: `{content, result}`.
+pub(super) fn results(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let (content, result) = match reader.own("cancelled")?.as_bool() {
+            Some(true) => ("cancelled".to_owned(), Value::Null),
+            _ => (said(reader)?, reader.own("result")?),
+        };
+        Ok(output(Value::from(content), result))
+    }))
+}
+
+fn output(content: Value, result: Value) -> Value {
+    Value::object([("content", content), ("result", result)])
+}
+
+/// The texts of all its turns.
+fn said(reader: &mut Reader<'_>) -> Result<String, EvalError> {
+    let talk = reader.own("talk")?;
+    let mut text = String::new();
+    for message in reader.list(&talk)? {
+        if message.get("role").and_then(Value::as_str) != Some("assistant") {
+            continue;
+        }
+        let content = reader.text(&message, "content")?;
+        if content.is_empty() {
+            continue;
+        }
+        reader.pay(content.len())?;
+        if !text.is_empty() {
+            text.push_str(PARAGRAPH);
+        }
+        text.push_str(&content);
+    }
+    Ok(text)
+}
+
+/// What a loop over items gives: the content of the last iteration that completed, or of all of them.
+pub(super) fn each(config: &Config<'_>) -> Result<Made, String> {
+    let (name, cumulative) = (config.text("name")?, config.flag("cumulative")?);
+    Ok(Box::new(move |reader| {
+        let kept = reader.own_output(&name)?;
+        let mut iterations = Vec::new();
+        let mut contents: Vec<Arc<str>> = Vec::new();
+        let entries = reader.list(&kept)?;
+        let items = all_items(reader)?;
+        for entry in entries {
+            let entry = reader.whole(&entry)?;
+            let Some(map) = entry.as_map() else { continue };
+            let index = map.get("index").and_then(Value::as_int).and_then(|index| usize::try_from(index).ok());
+            fill_up(&mut iterations, &name, index.unwrap_or(0), &items);
+            if map.get("status").and_then(Value::as_str) == Some("completed") {
+                let content = reader.text(&entry, "content")?;
+                reader.pay(content.len())?;
+                contents.push(content);
+            }
+            iterations.push(entry);
+        }
+        fill_up(&mut iterations, &name, items.len(), &items);
+        reader.spend(iterations.len())?;
+        let content = match cumulative {
+            true => Value::from(contents.join(BETWEEN)),
+            false => contents.pop().map_or(Value::from(""), Value::Str),
+        };
+        Ok(output(content, Value::object([("iterations", Value::list(iterations))])))
+    }))
+}
+
+/// What the loop goes over, turns that never began included.
+fn all_items(reader: &mut Reader<'_>) -> Result<Vec<Value>, EvalError> {
+    let lists = reader.local("_items")?;
+    let mut items = Vec::new();
+    for list in reader.list(&lists)? {
+        items.extend(reader.list(&list)?);
+    }
+    Ok(items)
+}
+
+/// Turns that never began.
+fn fill_up(iterations: &mut Vec<Value>, name: &str, count: usize, items: &[Value]) {
+    while iterations.len() < count {
+        let index = iterations.len();
+        iterations.push(Value::object([
+            ("id", Value::from(format!("{name}[{index}]"))),
+            ("index", Value::from(index)),
+            ("item", items.get(index).cloned().unwrap_or_default()),
+            ("content", Value::from("")),
+            ("status", Value::from("cancelled")),
+        ]));
+    }
+}
+
+/// What a loop that repeats gives: the last turn's content and result, or the text of all turns.
+pub(super) fn repeat(config: &Config<'_>) -> Result<Made, String> {
+    let (name, cumulative) = (config.text("name")?, config.flag("cumulative")?);
+    Ok(Box::new(move |reader| {
+        let last = reader.own_output(&name)?;
+        let content = match cumulative {
+            true => {
+                let history = reader.own("history")?;
+                Value::from(history_text(reader, &history)?)
+            }
+            false => Value::Str(reader.text(&last, "content")?),
+        };
+        Ok(output(content, reader.part(&last, "result")?))
+    }))
+}
+
+/// What an included workflow gives: content and result of the last step that completed, and of all steps content and
+/// status beside it.
+pub(super) fn include(config: &Config<'_>) -> Result<Made, String> {
+    let (name, steps) = (config.text("name")?, config.texts("steps")?);
+    Ok(Box::new(move |reader| {
+        let mut inner = Map::with_capacity(steps.len());
+        let mut last = Ended::default();
+        for id in &steps {
+            let ended = ended_or_cancelled(reader, id)?;
+            let told =
+                Value::object([("content", Value::Str(ended.content.clone())), ("status", Value::from(ended.status))]);
+            inner.insert(format!("{name}.{id}"), told);
+            if ended.completed() {
+                last = ended;
+            }
+        }
+        let mut result = match &last.result {
+            Value::Map(result) => Map::clone(result),
+            Value::Null => Map::new(),
+            other => Map::from_iter([("value", other.clone())]),
+        };
+        result.insert("innerSteps", Value::map(inner));
+        Ok(output(Value::Str(last.content), Value::map(result)))
+    }))
+}
+
+/// The output of a definition that was called: as it is, and as text.
+pub(super) fn called(config: &Config<'_>) -> Result<Made, String> {
+    let name = config.text("name")?;
+    Ok(Box::new(move |reader| {
+        let given = reader.own_output(&name)?;
+        let content = match reader.whole(&given)? {
+            Value::Null => Value::from(""),
+            Value::Str(text) => Value::Str(text),
+            other => Value::from(reader.json(&other)?),
+        };
+        Ok(output(content, given))
+    }))
+}
+
+/// A step that never began was called off with the rest.
+fn ended_or_cancelled(reader: &mut Reader<'_>, id: &str) -> Result<Ended, EvalError> {
+    Ok(reader.step(0, id)?.unwrap_or(Ended { status: "cancelled", ..Ended::default() }))
+}
+
+/// What a run gives: its status, all steps, the coordinator's summary, and what was used.
+pub(super) fn run(config: &Config<'_>) -> Result<Made, String> {
+    let (ids, coordinator) = (config.texts("steps")?, config.maybe_text("coordinator")?);
+    Ok(Box::new(move |reader| {
+        let mut steps = Map::with_capacity(ids.len());
+        let mut used = Map::new();
+        let (mut completed, mut bad) = (false, false);
+        for id in &ids {
+            let ended = ended_or_cancelled(reader, id)?;
+            completed |= ended.completed();
+            bad |= matches!(ended.status, "failed" | "cancelled");
+            add_up(&mut used, &ended.usage);
+            let mut told = vec![
+                ("status", Value::from(ended.status)),
+                ("content", Value::Str(ended.content)),
+                ("result", ended.result),
+            ];
+            told.extend((!ended.usage.is_null()).then_some(("usage", ended.usage)));
+            steps.insert(id.clone(), Value::object(told));
+        }
+        if let Some(name) = &coordinator
+            && let Some(ended) = reader.step(0, name)?
+        {
+            add_up(&mut used, &ended.usage);
+        }
+        let status = match (completed, bad) {
+            (_, false) => "completed",
+            (true, true) => "partial",
+            (false, true) => "failed",
+        };
+        let mut given = vec![("status", Value::from(status)), ("steps", Value::map(steps))];
+        let summary = reader.global("summary")?;
+        given.extend((!summary.is_null()).then_some(("summary", summary)));
+        given.push(("usage", Value::map(used)));
+        Ok(Value::object(given))
+    }))
+}
+
+fn add_up(used: &mut Map, more: &Value) {
+    for (name, amount) in more.as_map().into_iter().flat_map(Map::iter) {
+        let Some(amount) = amount.as_int() else { continue };
+        let before = used.get(name).and_then(Value::as_int).unwrap_or(0);
+        used.insert(name.clone(), before.saturating_add(amount));
+    }
+}

@@ -1,0 +1,62 @@
+//! Turns of models, and looks at what came of them.
+
+#![allow(clippy::unwrap_used, dead_code)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_agents::chat::{AgentModelTool, Catalogue, ChatOptions, ModelService, NoTools, Protocol, Variables};
+use windlass_core::TaskOutcome;
+use windlass_runtime::{Tool, ToolCall};
+use windlass_value::parse_json;
+
+use super::tool;
+
+pub const KEY: &str = "sk-Canary/0123+456789";
+
+/// Variables, as from an environment.
+pub fn variables(pairs: &[(&str, &str)]) -> Variables {
+    let map: BTreeMap<String, String> =
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Arc::new(move |name| map.get(name).cloned())
+}
+
+/// One service, `test`, with a key.
+pub fn options(url: &str, protocol: Protocol, stream: bool) -> ChatOptions {
+    let service = ModelService {
+        name: "test".to_owned(),
+        base_url: Some(url.to_owned()),
+        protocol: Some(protocol),
+        key_env: Some("TEST_KEY".to_owned()),
+        stream: Some(stream),
+        ..ModelService::default()
+    };
+    ChatOptions {
+        services: vec![service],
+        default_model: Some("test/m".to_owned()),
+        variables: variables(&[("TEST_KEY", KEY)]),
+        ..ChatOptions::default()
+    }
+}
+
+pub fn turn_call(input: &str) -> ToolCall {
+    ToolCall {
+        key: "wl-1".into(),
+        attempt: 1,
+        run: "run-1".into(),
+        path: "loop.0.inner.ask".into(),
+        ..ToolCall::alone(parse_json(input).unwrap())
+    }
+}
+
+pub async fn turn(options: ChatOptions, input: &str) -> TaskOutcome {
+    turn_with(options, Arc::new(NoTools), turn_call(input)).await
+}
+
+pub async fn turn_with(options: ChatOptions, catalogue: Arc<dyn Catalogue>, call: ToolCall) -> TaskOutcome {
+    AgentModelTool::new(options, tool(), catalogue).call(call).await
+}
+
+pub const ASK: &str = r#"{"messages": [{"role": "user", "content": "hello"}], "role": "step", "turn": 1}"#;
+
+pub const BOTH: [Protocol; 2] = [Protocol::OpenAi, Protocol::Anthropic];

@@ -1,0 +1,294 @@
+//! Conversion of event fields to and from the wire.
+//!
+//! An event has two forms. The journal has the derived one, tagged from outside, which is written and read without a
+//! detour. The wire has `{"type": …, …fields}`, whose fields are [`Value`]s: references to stored values stay references,
+//! and large values are shared instead of copied, which no serde serializer can do. Both forms, and the description that
+//! `docs/events.md`, the JSON Schema and the web UI's types are written from, come from one declaration by the macros
+//! below. That is also why no schema crate is used: it would describe the derived form, not the wire's.
+
+use std::sync::Arc;
+
+use windlass_value::{Duration, Map, Timestamp, Value, known};
+
+use crate::{Reason, Status};
+
+/// The wire's form of a field, as documentation and schemas describe it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum FieldShape {
+    /// Any JSON; a value over the inline limit is a reference `{"ref": {…}}`.
+    Any,
+    Bool,
+    /// A whole number, not negative.
+    Integer,
+    Text,
+    /// A point in time, RFC 3339 in UTC.
+    Time,
+    /// A span of time in milliseconds.
+    Milliseconds,
+    /// One of a few words.
+    OneOf(&'static [&'static str]),
+    List(&'static FieldShape),
+    OrNull(&'static FieldShape),
+    Object(&'static ObjectShape),
+}
+
+/// An object inside an event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ObjectShape {
+    pub name: &'static str,
+    /// Lines of documentation.
+    pub docs: &'static [&'static str],
+    pub fields: &'static [FieldDoc],
+    /// Further fields with any value may follow.
+    pub open: bool,
+}
+
+/// The description of one field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FieldDoc {
+    /// The name on the wire.
+    pub name: &'static str,
+    pub docs: &'static [&'static str],
+    /// The field is left out when there is nothing to say.
+    pub optional: bool,
+    pub shape: FieldShape,
+}
+
+/// The description of one event type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EventDoc {
+    pub type_name: &'static str,
+    pub docs: &'static [&'static str],
+    pub fields: &'static [FieldDoc],
+}
+
+/// A type that can be a field of an event.
+pub trait Field: Sized {
+    const SHAPE: FieldShape;
+
+    fn to_wire(&self) -> Value;
+
+    /// None when the value is not of this type.
+    fn from_wire(value: &Value) -> Option<Self>;
+
+    /// Visits every value of any shape inside.
+    fn each_value(&mut self, _visit: &mut dyn FnMut(&mut Value)) {}
+}
+
+impl Field for Value {
+    const SHAPE: FieldShape = FieldShape::Any;
+
+    fn to_wire(&self) -> Value {
+        self.clone()
+    }
+
+    fn from_wire(value: &Value) -> Option<Value> {
+        Some(value.clone())
+    }
+
+    fn each_value(&mut self, visit: &mut dyn FnMut(&mut Value)) {
+        visit(self);
+    }
+}
+
+impl Field for Arc<str> {
+    const SHAPE: FieldShape = FieldShape::Text;
+
+    fn to_wire(&self) -> Value {
+        Value::Str(self.clone())
+    }
+
+    fn from_wire(value: &Value) -> Option<Arc<str>> {
+        match value {
+            Value::Str(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl Field for bool {
+    const SHAPE: FieldShape = FieldShape::Bool;
+
+    fn to_wire(&self) -> Value {
+        Value::Bool(*self)
+    }
+
+    fn from_wire(value: &Value) -> Option<bool> {
+        value.as_bool()
+    }
+}
+
+impl Field for u64 {
+    const SHAPE: FieldShape = FieldShape::Integer;
+
+    fn to_wire(&self) -> Value {
+        Value::from(*self)
+    }
+
+    fn from_wire(value: &Value) -> Option<u64> {
+        match value {
+            Value::Int(number) => u64::try_from(*number).ok(),
+            Value::Big(text) => text.parse().ok(),
+            _ => None,
+        }
+    }
+}
+
+impl Field for u32 {
+    const SHAPE: FieldShape = FieldShape::Integer;
+
+    fn to_wire(&self) -> Value {
+        Value::from(*self)
+    }
+
+    fn from_wire(value: &Value) -> Option<u32> {
+        u64::from_wire(value).and_then(|number| u32::try_from(number).ok())
+    }
+}
+
+impl Field for Duration {
+    const SHAPE: FieldShape = FieldShape::Milliseconds;
+
+    fn to_wire(&self) -> Value {
+        Value::from(self.as_ms())
+    }
+
+    fn from_wire(value: &Value) -> Option<Duration> {
+        u64::from_wire(value).map(Duration::from_ms)
+    }
+}
+
+impl Field for Timestamp {
+    const SHAPE: FieldShape = FieldShape::Time;
+
+    fn to_wire(&self) -> Value {
+        Value::from(self.to_string())
+    }
+
+    fn from_wire(value: &Value) -> Option<Timestamp> {
+        value.as_str().and_then(Timestamp::parse_rfc3339)
+    }
+}
+
+/// Null when there is none. As an optional field it is left out instead.
+impl<T: Field + 'static> Field for Option<T> {
+    const SHAPE: FieldShape = FieldShape::OrNull(&T::SHAPE);
+
+    fn to_wire(&self) -> Value {
+        self.as_ref().map_or(Value::Null, T::to_wire)
+    }
+
+    fn from_wire(value: &Value) -> Option<Option<T>> {
+        // A null that is a value of the type stays one.
+        T::from_wire(value).map(Some).or_else(|| value.is_null().then_some(None))
+    }
+
+    fn each_value(&mut self, visit: &mut dyn FnMut(&mut Value)) {
+        if let Some(inner) = self {
+            inner.each_value(visit);
+        }
+    }
+}
+
+impl<T: Field + 'static> Field for Vec<T> {
+    const SHAPE: FieldShape = FieldShape::List(&T::SHAPE);
+
+    fn to_wire(&self) -> Value {
+        Value::list(self.iter().map(T::to_wire).collect())
+    }
+
+    fn from_wire(value: &Value) -> Option<Vec<T>> {
+        value.as_list()?.iter().map(T::from_wire).collect()
+    }
+
+    fn each_value(&mut self, visit: &mut dyn FnMut(&mut Value)) {
+        self.iter_mut().for_each(|item| item.each_value(visit));
+    }
+}
+
+/// For a part that several holders share. It has no values that could be visited.
+impl<T: Field + 'static> Field for Arc<T> {
+    const SHAPE: FieldShape = T::SHAPE;
+
+    fn to_wire(&self) -> Value {
+        T::to_wire(self)
+    }
+
+    fn from_wire(value: &Value) -> Option<Arc<T>> {
+        T::from_wire(value).map(Arc::new)
+    }
+}
+
+/// Enums that are one word on the wire.
+macro_rules! word_fields {
+    ($($type:ty),+) => {$(
+        impl Field for $type {
+            const SHAPE: FieldShape = FieldShape::OneOf(&{
+                let mut words = [""; <$type>::ALL.len()];
+                let mut at = 0;
+                while at < words.len() {
+                    words[at] = <$type>::ALL[at].as_str();
+                    at += 1;
+                }
+                words
+            });
+
+            fn to_wire(&self) -> Value {
+                Value::Str(known(self.as_str()))
+            }
+
+            fn from_wire(value: &Value) -> Option<$type> {
+                let text = value.as_str()?;
+                <$type>::ALL.into_iter().find(|one| one.as_str() == text)
+            }
+        }
+    )+};
+}
+pub(super) use word_fields;
+
+word_fields!(Status, Reason);
+
+pub(super) fn is_default<T: Default + PartialEq>(field: &T) -> bool {
+    *field == T::default()
+}
+
+/// The shape of an optional field that is there.
+pub(super) const fn present(shape: FieldShape) -> FieldShape {
+    match shape {
+        FieldShape::OrNull(inner) => *inner,
+        other => other,
+    }
+}
+
+pub(super) fn put(map: &mut Map, name: &'static str, field: &impl Field) {
+    map.insert(known(name), field.to_wire());
+}
+
+/// Adds the fields that are missing and cannot be left out.
+pub(super) fn fill(fields: &[FieldDoc], map: &mut Map) {
+    for field in fields {
+        match (map.get_mut(field.name), field.shape) {
+            (Some(Value::Map(inner)), FieldShape::Object(object)) => fill(object.fields, Arc::make_mut(inner)),
+            (None, shape) if !field.optional => _ = map.insert(field.name, empty(shape)),
+            _ => {}
+        }
+    }
+}
+
+fn empty(shape: FieldShape) -> Value {
+    match shape {
+        FieldShape::Any | FieldShape::OrNull(_) => Value::Null,
+        FieldShape::Bool => Value::Bool(false),
+        FieldShape::Integer | FieldShape::Milliseconds => Value::Int(0),
+        FieldShape::Text => Value::from(""),
+        FieldShape::Time => Value::from(Timestamp::default().to_string()),
+        FieldShape::OneOf(words) => Value::from(words.first().copied()),
+        FieldShape::List(_) => Value::list(Vec::new()),
+        FieldShape::Object(object) => {
+            let mut map = Map::new();
+            fill(object.fields, &mut map);
+            Value::map(map)
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! What may be used up inside a node, and what was. Counted in the state, so that no crash forgets what was spent.
+//!
+//! A call that says beforehand how much it may use takes that much from every budget around it, and gives back what it did
+//! not need. Where only the calls that are out stand in its way, it waits for them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_value::{Duration, Map, Value};
+
+use super::eval::Locals;
+use super::impossible::{Checked, no_job};
+use super::{Reducer, Stop};
+use crate::plan::{Budget, CALLS, ExprId, MONEY, TIME};
+use crate::state::{Account, Body, Closing, FrameId, Item, ScopeId, Timer, Used};
+use crate::{ErrorInfo, EventKind, Reason, Status, TaskOutcome, words};
+
+/// Amounts by the name of the budget they come from.
+pub(in crate::reduce) type Amounts = Vec<(Arc<str>, u64)>;
+
+/// Whether the budgets around a call allow it.
+pub(in crate::reduce) enum Affords {
+    Yes,
+    /// When calls that are out have ended, perhaps.
+    Later,
+    /// This frame has not enough left.
+    No(FrameId),
+}
+
+/// What an error says of budgets that do not suffice.
+pub(in crate::reduce) struct Shortage {
+    pub what: &'static str,
+    pub told: String,
+}
+
+const USED_UP: &str = "has used up its budget";
+
+impl Used {
+    pub(in crate::reduce) fn counts_calls(&self) -> bool {
+        &*self.what == CALLS
+    }
+
+    /// No other effect may be handed out.
+    pub(in crate::reduce) fn is_spent(&self) -> bool {
+        self.used >= self.most
+    }
+
+    fn lacks(&self, amount: u64) -> bool {
+        self.is_spent() || self.used.saturating_add(amount) > self.most
+    }
+}
+
+impl Reducer<'_> {
+    /// The amounts of a budget; nothing of them is used yet.
+    pub(in crate::reduce) fn worked_out(&mut self, limits: &[Budget], scope: ScopeId) -> Result<Vec<Used>, Stop> {
+        let used = |limit: &Budget| {
+            Ok(Used {
+                what: limit.what.clone(),
+                used: 0,
+                most: self.count(&limit.most, scope)?,
+                reserved: 0,
+                refused: 0,
+            })
+        };
+        limits.iter().map(used).collect()
+    }
+
+    /// A node that is entered for the first time begins to count; entered anew, it counts on.
+    pub(in crate::reduce) fn open_account(&mut self, id: FrameId) -> Result<(), Stop> {
+        let frame = self.frame(id)?;
+        if frame.account.is_some() {
+            return Ok(());
+        }
+        let (node, scope) = (self.program.node(frame.node), frame.scope);
+        if !node.meters && node.budget.is_empty() {
+            return Ok(());
+        }
+        let budget = self.worked_out(&node.budget, scope)?;
+        let time = budget.iter().find(|budget| &*budget.what == TIME).map(|budget| budget.most);
+        self.frame_mut(id)?.account = Some(Box::new(Account { budget, ..Account::default() }));
+        if let Some(most) = time {
+            self.limit_time(id, most)?;
+        }
+        Ok(())
+    }
+
+    pub(in crate::reduce) fn limit_time(&mut self, id: FrameId, most_ms: u64) -> Checked {
+        let after = Duration(most_ms.saturating_mul(1_000));
+        let key = self.set_timer(self.now() + after, Timer::Budget(id));
+        if let Some(before) = self.frame_mut(id)?.account.get_or_insert_default().time.replace(key) {
+            self.state.timers.remove(&before);
+        }
+        Ok(())
+    }
+
+    /// A frame has had the time that it was given as a budget.
+    pub(in crate::reduce) fn budget_time_over(&mut self, id: FrameId) -> Checked {
+        if let Some(account) = self.frame_mut(id)?.account.as_mut() {
+            account.time = None;
+        }
+        for budget in self.budgets_mut(id) {
+            budget.refused = 0;
+            if &*budget.what == TIME {
+                budget.used = budget.most;
+            }
+        }
+        self.exhaust(id, None)
+    }
+
+    /// What a call says that it may use.
+    pub(in crate::reduce) fn reservation(
+        &mut self,
+        expression: Option<ExprId>,
+        scope: ScopeId,
+        locals: Locals<'_>,
+    ) -> Result<Amounts, Stop> {
+        let Some(expression) = expression else { return Ok(Amounts::new()) };
+        let reserved = self.eval_with(expression, scope, locals)?;
+        Ok(amounts(&reserved))
+    }
+
+    /// The innermost budget that has not enough decides: a call that it refuses is none that those further out have to pay.
+    pub(in crate::reduce) fn affords(&mut self, id: FrameId, reserved: &Amounts) -> Affords {
+        let around = self.budgets_around(id);
+        let mut later = false;
+        for frame in &around {
+            let mut lacks = false;
+            for budget in self.budgets_mut(*frame) {
+                let amount = if budget.counts_calls() { 1 } else { amount_of(reserved, &budget.what) };
+                let short = budget.lacks(amount);
+                budget.refused = if short { amount } else { 0 };
+                lacks |= short;
+                later |= amount > 0 && budget.lacks(amount.saturating_add(budget.reserved));
+            }
+            // The end of the budget is the end of what has it: what was asked for before may still be answered.
+            match lacks && !self.is_paying(*frame) {
+                true => return Affords::No(*frame),
+                false => later |= lacks,
+            }
+        }
+        if later {
+            return Affords::Later;
+        }
+        for frame in around {
+            for budget in self.budgets_mut(frame) {
+                match budget.counts_calls() {
+                    true => budget.used = budget.used.saturating_add(1),
+                    false => budget.reserved = budget.reserved.saturating_add(amount_of(reserved, &budget.what)),
+                }
+            }
+        }
+        Affords::Yes
+    }
+
+    /// A call inside is out that has taken something from a budget.
+    fn is_paying(&self, id: FrameId) -> bool {
+        let pays = self.state.jobs.values().filter(|open| !open.resting && !open.reserved.is_empty());
+        let mut frames = pays.map(|open| open.frame);
+        frames.any(|frame| self.around(frame).contains(&id))
+    }
+
+    /// The task begins when a call that is out gives back what it did not need.
+    pub(in crate::reduce) fn wait_for_budget(&mut self, id: FrameId) -> Checked {
+        self.leave_worker(id)?;
+        self.state.short.push_back(id);
+        Ok(())
+    }
+
+    /// Nothing is left: a loop ends where it is, anything else fails. `by` is what was refused.
+    pub(in crate::reduce) fn exhaust(&mut self, id: FrameId, by: Option<FrameId>) -> Checked {
+        let frame = self.frame(id)?;
+        if matches!(frame.body, Body::Loop(_)) {
+            return self.cut_loop(id, Reason::Budget);
+        }
+        let name = self.program.node(frame.node).name.clone();
+        let name = if frame.parent.is_none() { "the run".to_owned() } else { format!("`{name}`") };
+        let budget: Vec<Used> = self.budgets_mut(id).map(|budget| budget.clone()).collect();
+        let Shortage { what, told } = short(&budget);
+        let error = ErrorInfo::new(EXCEEDED, "budget", format!("{name} {what}{told}"))
+            .hint("raise the budget, or look what it is spent on: `windlass events RUN`");
+        let mut error = self.program.plan.advised(error);
+        // A run has no path: what was refused has one.
+        if self.path(id).is_empty() {
+            error.path = by.map_or_else(|| "".into(), |by| self.task_path(by));
+        }
+        self.close(id, Closing { status: Status::Failed, error: Some(error), output: Value::Null, own: true })
+    }
+
+    /// A job has ended: what it has used is counted, what was reserved for it is free again.
+    pub(in crate::reduce) fn settle_job(&mut self, job: u64, outcome: Option<&TaskOutcome>) -> Checked {
+        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that ends"))?;
+        let (frame, reserved) = (open.frame, std::mem::take(&mut open.reserved));
+        let used = outcome.and_then(|outcome| outcome.meta.get("usage")).map(amounts).unwrap_or_default();
+        if reserved.is_empty() && used.is_empty() {
+            return Ok(());
+        }
+        for id in self.around(frame) {
+            let mut exceeded = Vec::new();
+            for budget in self.budgets_mut(id).filter(|budget| !budget.counts_calls()) {
+                let before = budget.used;
+                budget.reserved = budget.reserved.saturating_sub(amount_of(&reserved, &budget.what));
+                budget.used = budget.used.saturating_add(amount_of(&used, &budget.what));
+                if before <= budget.most && budget.used > budget.most {
+                    exceeded.push(budget.clone());
+                }
+            }
+            self.tell_exceeded(id, exceeded);
+            self.meter(id, &used)?;
+        }
+        self.state.settled |= !reserved.is_empty();
+        Ok(())
+    }
+
+    /// Calls that wait look again when all has come of those that have ended: what they led to is not to be cut off by the
+    /// end of a budget.
+    pub(in crate::reduce) fn look_at_budgets_again(&mut self) -> bool {
+        if !self.state.agenda.is_empty() || !std::mem::take(&mut self.state.settled) {
+            return false;
+        }
+        let waiting = std::mem::take(&mut self.state.short);
+        self.state.agenda.extend(waiting.into_iter().map(Item::Task));
+        !self.state.agenda.is_empty() && !self.state.paused && self.work.items_left > 0
+    }
+
+    /// A call has used more than was set aside for it, and more than there was.
+    fn tell_exceeded(&mut self, id: FrameId, exceeded: Vec<Used>) {
+        for Used { what, used, most, .. } in exceeded {
+            self.publish_at(id, EventKind::BudgetExceeded { what, used, max: most });
+        }
+    }
+
+    fn meter(&mut self, id: FrameId, used: &Amounts) -> Checked {
+        let program = self.program;
+        let frame = self.frame_mut(id)?;
+        if !program.node(frame.node).meters {
+            return Ok(());
+        }
+        let account = frame.account.get_or_insert_default();
+        for (what, amount) in used {
+            let total = account.usage.entry(what.clone()).or_default();
+            *total = total.saturating_add(*amount);
+        }
+        Ok(())
+    }
+
+    fn budgets_mut(&mut self, id: FrameId) -> impl Iterator<Item = &mut Used> {
+        let frame = self.state.frames.get_mut(id).map(|frame| (&mut frame.account, &mut frame.body));
+        let (account, body) = frame.unzip();
+        let of_loop = body.and_then(|body| if let Body::Loop(looping) = body { Some(looping) } else { None });
+        let of_node = account.and_then(Option::as_mut).into_iter().flat_map(|account| &mut account.budget);
+        of_node.chain(of_loop.into_iter().flat_map(|looping| &mut looping.budget))
+    }
+
+    /// A frame and those around it, from the inside out.
+    fn around(&self, id: FrameId) -> Vec<FrameId> {
+        let above = |id: &FrameId| self.state.frames.get(*id).and_then(|frame| frame.parent);
+        std::iter::successors(Some(id), above).collect()
+    }
+
+    /// Those that have a budget.
+    fn budgets_around(&self, id: FrameId) -> Vec<FrameId> {
+        let above = |id: &FrameId| self.state.frames.get(*id).and_then(|frame| frame.parent);
+        let limited = |id: &FrameId| {
+            let Some(frame) = self.state.frames.get(*id) else { return false };
+            let of_loop = matches!(&frame.body, Body::Loop(looping) if !looping.budget.is_empty());
+            of_loop || frame.account.as_ref().is_some_and(|account| !account.budget.is_empty())
+        };
+        std::iter::successors(Some(id), above).filter(limited).collect()
+    }
+}
+
+/// The code of an error that another try would only repeat.
+pub(in crate::reduce) const EXCEEDED: &str = "BudgetExceeded";
+
+/// Whole numbers from 0 on; anything else is no amount.
+fn amounts(value: &Value) -> Amounts {
+    let amount = |(what, amount): (&Arc<str>, &Value)| {
+        amount.as_int().and_then(|amount| u64::try_from(amount).ok()).map(|amount| (what.clone(), amount))
+    };
+    value.as_map().into_iter().flat_map(Map::iter).filter_map(amount).collect()
+}
+
+fn amount_of(amounts: &Amounts, what: &str) -> u64 {
+    amounts.iter().find(|(name, _)| **name == *what).map_or(0, |(_, amount)| *amount)
+}
+
+/// `{inputTokens: 900, outputTokens: 300}`; null if nothing was used.
+pub(crate) fn usage(usage: &BTreeMap<Arc<str>, u64>) -> Value {
+    match usage.is_empty() {
+        true => Value::Null,
+        false => Value::object(usage.iter().map(|(what, amount)| (what.clone(), Value::from(*amount)))),
+    }
+}
+
+/// `{calls: 3, tokens: 1200}`; none for a loop without a budget.
+pub(in crate::reduce) fn told(budget: &[Used], amount: impl Fn(&Used) -> u64) -> Option<Value> {
+    let map: Map = budget.iter().map(|budget| (budget.what.clone(), Value::from(amount(budget)))).collect();
+    (!budget.is_empty()).then(|| Value::map(map))
+}
+
+/// The one that did not suffice for a call, and what that wanted; else the one that is spent.
+pub(in crate::reduce) fn short(budget: &[Used]) -> Shortage {
+    let refused = budget.iter().find(|budget| budget.refused > 0);
+    let spent = refused.or_else(|| budget.iter().find(|budget| budget.ends_iterations()));
+    let spent = spent.or_else(|| budget.iter().find(|budget| budget.is_spent()));
+    let told = spent.map_or_else(String::new, |Used { what, used, most, refused, .. }| {
+        let told =
+            format!(": {} of {}{}", words::amount(what, *used), words::amount(what, *most), words::counted(what));
+        let verb = if &**what == MONEY { "is" } else { "are" };
+        match used >= most {
+            true => told,
+            false => format!(
+                "{told} {verb} gone; the next call sets {} aside, more than is left",
+                words::amount(what, *refused)
+            ),
+        }
+    });
+    let enough = spent.is_some_and(|budget| !budget.is_spent());
+    Shortage { what: if enough { "has too little of its budget left" } else { USED_UP }, told }
+}

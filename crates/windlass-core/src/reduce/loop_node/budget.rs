@@ -1,0 +1,32 @@
+//! The budget that a loop's iterations share. How amounts are counted is the same for every node: see
+//! [`crate::reduce::budget`].
+
+use crate::ErrorInfo;
+use crate::plan::TIME;
+use crate::reduce::Reducer;
+use crate::reduce::budget::Shortage;
+use crate::reduce::impossible::Checked;
+use crate::state::{FrameId, Used};
+
+impl Used {
+    /// Whether no other iteration may begin. One may do without calls; what else it will use is not known before.
+    pub(in crate::reduce) fn ends_iterations(&self) -> bool {
+        self.is_spent() && !self.counts_calls()
+    }
+}
+
+impl Reducer<'_> {
+    /// Sets the timer of a budget of time.
+    pub(super) fn limit_loop_time(&mut self, id: FrameId, budget: &[Used]) -> Checked {
+        match budget.iter().find(|budget| &*budget.what == TIME) {
+            Some(time) => self.limit_time(id, time.most),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The error of a loop that ends for want of budget: it names the budget that is gone.
+pub(super) fn exceeded(when: &str, Shortage { what, told }: Shortage) -> ErrorInfo {
+    ErrorInfo::new("LoopBudget", "limit", format!("the loop {what} {when}{told}"))
+        .hint("raise the budget, or look what its turns spend it on: `windlass events RUN`")
+}

@@ -1,0 +1,174 @@
+//! The checks of an iteration: failure policy, `break_when`, condition, stall; and what is kept of the iteration. All of it is
+//! evaluated in the iteration's scope, before the scope goes.
+
+use windlass_value::{Duration, Map, Value};
+
+use super::judge::judge_for;
+use crate::plan::{Check, Collect, Loop, TurnFailure};
+use crate::reduce::eval::Locals;
+use crate::reduce::{Reducer, Stop};
+use crate::state::{FrameId, Item, ScopeId, Turn};
+use crate::{ErrorInfo, Outcome, Reason, Status};
+
+/// What the checks of an iteration gave.
+#[derive(Default)]
+pub(super) struct Checks {
+    pub stop: Option<Reason>,
+    pub condition: Option<bool>,
+    /// The loop's own condition ends it.
+    pub met: bool,
+    /// `break_when` ends it.
+    pub broke: bool,
+    /// The value that must not stay the same.
+    pub watched: Option<Value>,
+    pub error: Option<ErrorInfo>,
+    pub delay: Option<Duration>,
+    /// What is written down of the iteration.
+    pub record: Value,
+    /// What is kept of it instead of its output.
+    pub entry: Option<Value>,
+}
+
+impl Checks {
+    /// A check that fails ends the loop as failed; one that lacks values is repeated.
+    pub fn or_failed(&mut self, checked: Result<(), Stop>) -> Result<(), Stop> {
+        match checked {
+            Err(Stop::Failed(error)) => {
+                self.stop = Some(Reason::Failed);
+                self.error = Some(*error);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// A value that the iteration leaves behind. A loop that ends has its reason already.
+    fn left_behind(&mut self, value: Result<Value, Stop>, ending: bool) -> Result<Option<Value>, Stop> {
+        match value {
+            Ok(value) => Ok(Some(value)),
+            Err(Stop::Failed(_)) if ending || self.stop.is_some() => Ok(None),
+            Err(stop) => self.or_failed(Err(stop)).map(|()| None),
+        }
+    }
+}
+
+/// The names that an `entry` sees of the iteration's end.
+fn entry_names(outcome: &Outcome) -> Map {
+    let status = if outcome.status == Status::Succeeded { "success" } else { "error" };
+    Map::from_iter([
+        ("status", Value::from(status)),
+        ("output", outcome.output.clone()),
+        ("error", outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value)),
+    ])
+}
+
+impl Reducer<'_> {
+    /// Checks before the first iteration. The condition sees no results, and 0 iterations completed.
+    pub(in crate::reduce) fn first_check(&mut self, id: FrameId) -> Result<(), Stop> {
+        let Some((looping, body)) = self.loop_if_open(id)? else { return Ok(()) };
+        if body.stopping.is_some() {
+            return self.next_iteration(id);
+        }
+        let Check::Before { condition, stop_when } = looping.check else { return self.next_iteration(id) };
+        let frame = self.frame(id)?;
+        let (scope, started_at) = (frame.scope, frame.started_at);
+        let turn = Turn {
+            loop_node: frame.node,
+            index: 0,
+            item: self.item_around(id)?,
+            previous: Value::Null,
+            loop_started_at: started_at,
+            started_at,
+            count: body.items.as_ref().map(|items| items.count),
+        };
+        let locals = Locals { turn: Some(&turn), ..Locals::default() };
+        if self.condition(condition, scope, locals)? == stop_when {
+            self.loop_frame_mut(id)?.condition_met = true;
+            self.conclude_loop(id, Reason::Condition)?;
+        } else {
+            self.state.agenda.push_back(Item::NextTurn(id));
+        }
+        Ok(())
+    }
+
+    /// All that is evaluated after an iteration. Of a loop that is ending anyway, only what the iteration leaves behind.
+    pub(super) fn check_iteration(
+        &mut self,
+        id: FrameId,
+        looping: &Loop,
+        outcome: &Outcome,
+        scope: ScopeId,
+        ending: bool,
+    ) -> Result<Checks, Stop> {
+        let mut checks = Checks::default();
+        if !ending {
+            let checked = self.check_stop(id, looping, outcome, scope, &mut checks);
+            checks.or_failed(checked)?;
+        }
+        let called_off = ending && outcome.status == Status::Cancelled;
+        if let Some(records) = looping.records.as_ref().filter(|_| !called_off) {
+            let record = self.eval_with(records.value, scope, Locals { turn_ended: true, ..Locals::default() });
+            checks.record = checks.left_behind(record, ending)?.unwrap_or_default();
+        }
+        let listed = matches!(looping.collect, Collect::List | Collect::Stats);
+        if let Some(entry) = looping.entry.filter(|_| listed && !called_off) {
+            let names = entry_names(outcome);
+            let entry = self.eval_with(entry, scope, Locals { names: Some(&names), ..Locals::default() });
+            checks.entry = checks.left_behind(entry, ending)?;
+        }
+        if !ending && judge_for(looping, outcome, &checks).is_none() {
+            let delayed = self.check_delay(id, looping, scope, &mut checks);
+            checks.or_failed(delayed)?;
+        }
+        Ok(checks)
+    }
+
+    /// Whether the iteration ends the loop: by its failure, by `break_when`, by the condition, or because nothing changes.
+    fn check_stop(
+        &mut self,
+        id: FrameId,
+        looping: &Loop,
+        outcome: &Outcome,
+        scope: ScopeId,
+        checks: &mut Checks,
+    ) -> Result<(), Stop> {
+        let (_, body) = self.loop_frame(id)?;
+        let (completed, failed) = (body.ended + 1, body.failed + u64::from(outcome.status.is_bad()));
+        if outcome.status.is_bad() && stops(looping.on_turn_failure, failed) {
+            checks.stop = Some(Reason::Failed);
+            checks.error = outcome.error.clone();
+            return Ok(());
+        }
+        let locals = Locals { turn_index: Some(completed), previous: Some(&outcome.output), ..Locals::default() };
+        if let Some(condition) = looping.break_when {
+            checks.broke = self.condition(condition, scope, locals)?;
+        }
+        if let Check::Before { condition, stop_when } | Check::After { condition, stop_when } = looping.check {
+            let result = self.condition(condition, scope, locals)?;
+            checks.condition = Some(result);
+            checks.met = result == stop_when;
+        }
+        checks.stop = (checks.broke || checks.met).then_some(Reason::Condition);
+        if let Some(stall) = &looping.stall {
+            let value = self.eval_with(stall.watch, scope, locals)?;
+            let (_, body) = self.loop_frame(id)?;
+            let same = match &body.stall {
+                Some((before, turns)) if *before == value => turns + 1,
+                _ => 1,
+            };
+            if same >= stall.turns {
+                checks.stop = checks.stop.or(Some(Reason::Stalled));
+            }
+            checks.watched = Some(value);
+        }
+        Ok(())
+    }
+}
+
+fn stops(policy: TurnFailure, failed: u64) -> bool {
+    match policy {
+        TurnFailure::Stop { .. } => true,
+        TurnFailure::Tolerate(allowed) => failed > allowed,
+        TurnFailure::FailAtEnd | TurnFailure::Count | TurnFailure::LastDecides => false,
+    }
+}

@@ -1,0 +1,40 @@
+//! The delay between iterations: never before the first, never after the last.
+
+use windlass_value::Duration;
+
+use super::check::Checks;
+use super::limits::goes_on;
+use crate::plan::Loop;
+use crate::reduce::impossible::Checked;
+use crate::reduce::{Reducer, Stop};
+use crate::state::{FrameId, Item, ScopeId, Timer};
+
+impl Reducer<'_> {
+    /// Works the delay out, in the scope of the iteration that has ended. A loop that ends does not evaluate it.
+    pub(super) fn check_delay(
+        &mut self,
+        id: FrameId,
+        looping: &Loop,
+        scope: ScopeId,
+        checks: &mut Checks,
+    ) -> Result<(), Stop> {
+        let (_, body) = self.loop_frame(id)?;
+        if checks.stop.is_none() && body.stopping.is_none() && goes_on(body, self.now()) {
+            checks.delay = looping.delay.as_ref().map(|delay| self.duration(delay, scope)).transpose()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn delay_or_go_on(&mut self, id: FrameId, delay: Option<Duration>) -> Checked {
+        match delay.filter(|delay| delay.0 > 0) {
+            None => self.state.agenda.push_back(Item::NextTurn(id)),
+            // Of iterations that run at once, the first to end begins the delay; the next ones begin when it is over.
+            Some(_) if self.frame(id)?.alarm.is_some() => {}
+            Some(delay) => {
+                let key = self.set_timer(self.now() + delay, Timer::Alarm(id));
+                self.frame_mut(id)?.alarm = Some(key);
+            }
+        }
+        Ok(())
+    }
+}

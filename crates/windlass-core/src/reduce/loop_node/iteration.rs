@@ -1,0 +1,313 @@
+//! Iterations: one begins, its body ends, and what that leads to.
+
+use std::sync::Arc;
+
+use windlass_value::{Duration, Timestamp, Value};
+
+use super::check::Checks;
+use super::end::called_off_because;
+use super::judge::judge_for;
+use super::limits::{goes_on, limit_reached};
+use crate::plan::{Loop, Source, TurnFailure};
+use crate::reduce::impossible::{Checked, no_part};
+use crate::reduce::{Reducer, Stop, budget};
+use crate::state::{Closing, FrameId, Item, LiveIteration, Scope, ScopeId, Turn};
+use crate::{EventKind, Outcome, Reason, Status, TurnRecord};
+
+impl Reducer<'_> {
+    /// Begins what may begin, or ends the loop.
+    pub(in crate::reduce) fn next_iteration(&mut self, id: FrameId) -> Result<(), Stop> {
+        let Some((looping, body)) = self.loop_if_open(id)? else { return Ok(()) };
+        if let Some(reason) = body.stopping {
+            if self.frame(id)?.live == 0 {
+                self.conclude_loop(id, reason)?;
+            }
+            return Ok(());
+        }
+        match looping.source {
+            Source::Repeat => match limit_reached(body, self.now()) {
+                Some(reason) => self.conclude_loop(id, reason)?,
+                None => {
+                    let item = self.item_around(id)?;
+                    self.begin_iteration(id, item)?;
+                }
+            },
+            Source::Each(_) => self.begin_item_iterations(id)?,
+        }
+        Ok(())
+    }
+
+    /// The item of the innermost loop around this one that has any: what `item()` means in a loop without items.
+    pub(super) fn item_around(&self, id: FrameId) -> Checked<Value> {
+        let mut scope = self.state.scopes.get(self.frame(id)?.scope);
+        while let Some(around) = scope {
+            if let Some(turn) = &around.turn {
+                return Ok(turn.item.clone());
+            }
+            scope = around.parent.and_then(|parent| self.state.scopes.get(parent));
+        }
+        Ok(Value::Null)
+    }
+
+    /// Begins as many iterations as may run at once. An iteration's item is at hand before it begins.
+    fn begin_item_iterations(&mut self, id: FrameId) -> Result<(), Stop> {
+        loop {
+            let (_, body) = self.loop_frame(id)?;
+            let count = body.items.as_ref().map_or(0, |items| items.count);
+            if body.begun >= count {
+                if body.iterations.is_empty() {
+                    self.conclude_loop(id, Reason::Items)?;
+                }
+                return Ok(());
+            }
+            if let Some(reason) = limit_reached(body, self.now()) {
+                let idle = body.iterations.is_empty();
+                self.loop_frame_mut(id)?.stopping = Some(reason);
+                if idle {
+                    self.conclude_loop(id, reason)?;
+                }
+                return Ok(());
+            }
+            if body.iterations.len() as u64 >= body.in_flight {
+                return Ok(());
+            }
+            if self.work.turns_left == 0 {
+                self.state.agenda.push_front(Item::NextTurn(id));
+                return Ok(());
+            }
+            let item = self.item_at(id, body, body.begun)?;
+            self.begin_iteration(id, item)?;
+        }
+    }
+
+    fn begin_iteration(&mut self, id: FrameId, item: Value) -> Checked {
+        let frame = self.frame(id)?;
+        let (node, outer, loop_started_at) = (frame.node, frame.scope, frame.started_at);
+        let (looping, body) = self.loop_frame(id)?;
+        let (index, started_at) = (body.begun, self.state.now);
+        let (previous, count) = (body.previous.clone(), body.items.as_ref().map(|items| items.count));
+        let turn = Turn { loop_node: node, index, item, previous, loop_started_at, started_at, count };
+        let scope = self.state.scopes.insert(Scope { turn: Some(turn), ..Scope::new(Some(outer), Some(node)) });
+        let quiet = index >= self.program.limits.loop_quiet_from_turn && self.program.facts(looping.body).computes_only;
+        let child = self.begin_child(id, looping.body, index, scope, quiet)?;
+        let told = !self.frame(child)?.quiet;
+        self.state.turns += 1;
+        self.work.turns_left = self.work.turns_left.saturating_sub(1);
+        let body = self.loop_frame_mut(id)?;
+        body.iterations.insert(index, LiveIteration::Body(child));
+        body.begun += 1;
+        if told && !looping.machinery {
+            self.publish_at(child, EventKind::IterationStarted { iteration: index });
+        }
+        Ok(())
+    }
+
+    /// A child of the loop has ended: the body of an iteration, or its judge.
+    pub(in crate::reduce) fn loop_child_ended(
+        &mut self,
+        id: FrameId,
+        index: u64,
+        outcome: &Arc<Outcome>,
+        scope: ScopeId,
+    ) -> Result<(), Stop> {
+        match self.loop_frame(id)?.1.iterations.get(&index) {
+            Some(LiveIteration::Body(_)) => self.iteration_ended(id, index, outcome, scope),
+            Some(LiveIteration::Judge(_)) => self.judge_ended(id, index, outcome, scope),
+            None => Err(no_part(id, "iteration", index).into()),
+        }
+    }
+
+    fn iteration_ended(&mut self, id: FrameId, index: u64, outcome: &Arc<Outcome>, scope: ScopeId) -> Result<(), Stop> {
+        let closing = self.frame(id)?.closing.is_some();
+        let (looping, body) = self.loop_frame(id)?;
+        let ending = closing || body.stopping.is_some();
+        let checks = self.check_iteration(id, looping, outcome, scope, ending)?;
+        self.child_gone(id)?;
+        self.note_iteration(id, looping, index, outcome, scope, &checks)?;
+        if closing {
+            self.state.scopes.remove(scope);
+            self.close_if_empty(id)?;
+            return Ok(());
+        }
+        if let Some(judge) = judge_for(looping, outcome, &checks)
+            && self.loop_frame(id)?.1.stopping.is_none()
+        {
+            self.begin_judge(id, judge, index, scope)?;
+            return Ok(());
+        }
+        self.state.scopes.remove(scope);
+        self.after_iteration(id, looping, checks)?;
+        Ok(())
+    }
+
+    fn iteration_started_at(&self, scope: ScopeId) -> Timestamp {
+        let turn = self.state.scopes.get(scope).and_then(|scope| scope.turn.as_ref());
+        turn.map_or(self.state.now, |turn| turn.started_at)
+    }
+
+    /// The item as the iteration's history keeps it: of one that went well less, for there are many. Where a definition
+    /// hides anything, items may hold it, so none is kept.
+    fn item_kept(&self, scope: ScopeId, status: Status) -> Option<Value> {
+        let turn = self.state.scopes.get(scope)?.turn.as_ref()?;
+        let limits = &self.program.limits;
+        let most = if status.is_bad() { limits.max_history_failed_item_bytes } else { limits.max_history_item_bytes };
+        let small = !turn.item.is_null() && turn.item.size_up_to(most) <= most;
+        (small && !self.program.veils_something()).then(|| turn.item.clone())
+    }
+
+    /// Counts, results, history, events: all that an iteration's end leaves behind.
+    fn note_iteration(
+        &mut self,
+        id: FrameId,
+        looping: &Loop,
+        index: u64,
+        outcome: &Arc<Outcome>,
+        scope: ScopeId,
+        checks: &Checks,
+    ) -> Checked {
+        let started_at = self.iteration_started_at(scope);
+        let reason = self.last_reason(id, looping, outcome, checks)?;
+        let frame = self.frame(id)?;
+        let (closing, loop_quiet) = (frame.closing.is_some(), frame.quiet);
+        let quiet_from = self.program.limits.loop_quiet_from_turn;
+        let quiet = loop_quiet || (index >= quiet_from && self.program.facts(looping.body).computes_only);
+        let body = self.loop_frame_mut(id)?;
+        // An iteration that the loop calls off says nothing about how the loop ends.
+        let called_off = outcome.status == Status::Cancelled && (closing || body.stopping.is_some());
+        let bad = outcome.status.is_bad() && !called_off;
+        body.iterations.remove(&index);
+        body.ended += 1;
+        body.failed += u64::from(bad);
+        body.cancelled += u64::from(called_off);
+        if !called_off && body.last_index.is_none_or(|last| index >= last) {
+            body.last_index = Some(index);
+            body.last_status = Some(outcome.status);
+            body.last_error = outcome.error.clone();
+            body.previous = outcome.output.clone();
+        }
+        if bad && body.first_error.is_none() {
+            body.first_error = outcome.error.clone();
+        }
+        if let Some(value) = &checks.watched {
+            body.stall = match body.stall.take() {
+                Some((before, turns)) if before == *value => Some((before, turns + 1)),
+                _ => Some((value.clone(), 1)),
+            };
+        }
+        body.condition_met |= checks.met;
+        body.broke |= checks.broke;
+        let path = body.history.as_ref().unwrap_or(&body.path).clone();
+        let counts = quiet && !loop_quiet && !looping.machinery;
+        let first_untold = counts && body.untold.is_none();
+        if counts {
+            let (from, failed) = body.untold.unwrap_or((body.ended - 1, 0));
+            body.untold = Some((from, failed + u64::from(bad)));
+        }
+        if first_untold {
+            self.work.untold.push(id);
+        }
+        let kept = match &checks.entry {
+            Some(entry) => self.slim(entry.clone()),
+            None => outcome.output.clone(),
+        };
+        self.keep_result(id, looping.collect, index, kept)?;
+        if let Some(records) = &looping.records {
+            self.keep_record(id, records.keep, index, checks.record.clone())?;
+        }
+        if looping.machinery {
+            return Ok(());
+        }
+        let duration = self.state.now.since(started_at);
+        if !quiet {
+            self.tell_iteration(id, looping, index, outcome, duration, checks.condition)?;
+        }
+        self.work.output.turns.push(TurnRecord {
+            loop_path: path,
+            index,
+            status: outcome.status,
+            started_at,
+            duration,
+            condition: checks.condition,
+            result: self.shown(id, &outcome.output),
+            error: outcome.error.clone(),
+            reason,
+            item: self.item_kept(scope, outcome.status),
+        });
+        Ok(())
+    }
+
+    /// Why the loop ends with this iteration, if it is the last to end. (A judge decides later.)
+    fn last_reason(&self, id: FrameId, looping: &Loop, outcome: &Outcome, checks: &Checks) -> Checked<Option<Reason>> {
+        let frame = self.frame(id)?;
+        if frame.live > 0 {
+            return Ok(None);
+        }
+        if let Some(closing) = &frame.closing {
+            return Ok(Some(called_off_because(closing)));
+        }
+        let (_, body) = self.loop_frame(id)?;
+        let decided = checks.stop.or(body.stopping);
+        let exhausted = || limit_reached(body, self.now()).or((!goes_on(body, self.now())).then_some(Reason::Items));
+        Ok(decided.or_else(|| exhausted().filter(|_| judge_for(looping, outcome, checks).is_none())))
+    }
+
+    fn tell_iteration(
+        &mut self,
+        id: FrameId,
+        looping: &Loop,
+        index: u64,
+        outcome: &Outcome,
+        duration: Duration,
+        condition: Option<bool>,
+    ) -> Checked {
+        let node = self.frame(id)?.node;
+        let (_, body) = self.loop_frame(id)?;
+        let path = format!("{}{}", body.path, looping.turn_path.write(index));
+        let done = EventKind::IterationDone {
+            action_name: self.program.node(node).name.clone(),
+            iteration: index,
+            loop_type: looping.kind.clone(),
+            status: outcome.status,
+            condition_result: condition,
+            result: self.shown(id, &outcome.output),
+            duration,
+            usage: budget::told(&body.budget, |budget| budget.used).unwrap_or_default(),
+            iteration_usage: outcome.usage.clone(),
+            error: outcome.error.as_ref().map(|error| self.event_error(error)),
+        };
+        self.publish(path.into(), done);
+        Ok(())
+    }
+
+    /// The iteration is over, its judge included: the loop ends, waits, or goes on.
+    pub(super) fn after_iteration(&mut self, id: FrameId, looping: &Loop, checks: Checks) -> Checked {
+        let (live, now) = (self.frame(id)?.live, self.now());
+        let body = self.loop_frame_mut(id)?;
+        if let Some(reason) = checks.stop.filter(|_| body.stopping.is_none()) {
+            body.stopping = Some(reason);
+            body.cause = checks.error;
+            let finish = matches!(looping.on_turn_failure, TurnFailure::Stop { running_finish: true });
+            if live > 0 && !finish {
+                self.call_off_iterations(id)?;
+            }
+        }
+        let (_, body) = self.loop_frame(id)?;
+        if let Some(reason) = body.stopping {
+            return if live == 0 { self.conclude_loop(id, reason) } else { Ok(()) };
+        }
+        if matches!(looping.source, Source::Repeat)
+            && let Some(reason) = limit_reached(body, now)
+        {
+            return self.conclude_loop(id, reason);
+        }
+        self.delay_or_go_on(id, checks.delay)
+    }
+
+    pub(super) fn call_off_iterations(&mut self, id: FrameId) -> Checked {
+        let (_, body) = self.loop_frame(id)?;
+        for child in body.iterations.values().map(LiveIteration::frame).collect::<Vec<_>>() {
+            self.close(child, Closing::cancelled())?;
+        }
+        Ok(())
+    }
+}

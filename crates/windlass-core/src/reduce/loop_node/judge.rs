@@ -1,0 +1,60 @@
+//! The judge: a node that decides, after an iteration that went well, whether the loop is done.
+//!
+//! It runs in the iteration's scope and keeps the iteration's slot; the iteration is over when the judge has ended.
+
+use windlass_value::Value;
+
+use super::check::Checks;
+use crate::plan::{Loop, NodeId};
+use crate::reduce::impossible::Checked;
+use crate::reduce::{Reducer, Stop};
+use crate::state::{FrameId, LiveIteration, ScopeId};
+use crate::{EventKind, Outcome, Reason, Status};
+
+/// The judge of an iteration that has ended well and has not ended the loop.
+pub(super) fn judge_for(looping: &Loop, outcome: &Outcome, checks: &Checks) -> Option<NodeId> {
+    looping.judge.filter(|_| checks.stop.is_none() && !outcome.status.is_bad())
+}
+
+impl Reducer<'_> {
+    pub(super) fn begin_judge(&mut self, id: FrameId, judge: NodeId, index: u64, scope: ScopeId) -> Checked {
+        let child = self.begin_child(id, judge, index, scope, false)?;
+        self.loop_frame_mut(id)?.iterations.insert(index, LiveIteration::Judge(child));
+        Ok(())
+    }
+
+    /// A judge that gives no verdict does not stop the loop, unless its failure is to fail the loop (`judge_fails`).
+    pub(super) fn judge_ended(
+        &mut self,
+        id: FrameId,
+        index: u64,
+        outcome: &Outcome,
+        scope: ScopeId,
+    ) -> Result<(), Stop> {
+        let verdict = self.resolve(&outcome.output)?;
+        let (looping, _) = self.loop_frame(id)?;
+        let closing = self.frame(id)?.closing.is_some();
+        let said = verdict.get("done").and_then(Value::as_bool);
+        let done = said == Some(true);
+        let mut checks = Checks { stop: done.then_some(Reason::Judge), ..Checks::default() };
+        if !closing {
+            let delayed = self.check_delay(id, looping, scope, &mut checks);
+            checks.or_failed(delayed)?;
+        }
+        if looping.judge_fails && matches!(outcome.status, Status::Failed | Status::TimedOut) {
+            checks.stop = Some(Reason::Failed);
+            checks.error = outcome.error.clone();
+        }
+        self.child_gone(id)?;
+        let body = self.loop_frame_mut(id)?;
+        body.iterations.remove(&index);
+        body.unjudged += u64::from(said.is_none());
+        self.publish_at(id, EventKind::LoopJudged { iteration: index, done: said, verdict });
+        self.state.scopes.remove(scope);
+        match closing {
+            true => self.close_if_empty(id)?,
+            false => self.after_iteration(id, looping, checks)?,
+        }
+        Ok(())
+    }
+}

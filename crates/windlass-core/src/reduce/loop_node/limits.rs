@@ -1,0 +1,77 @@
+//! Limits: the number of iterations, the time, the budget. Every loop over a condition has the first two.
+
+use windlass_value::{Duration, Timestamp};
+
+use crate::plan::Loop;
+use crate::reduce::Reducer;
+use crate::reduce::impossible::Checked;
+use crate::state::{Body, FrameId, Item, LoopFrame, Used};
+use crate::{ErrorInfo, Reason};
+
+/// Limits that are computed are held to the system's as strictly as those that are written down.
+pub(super) fn refuse_beyond(
+    looping: &Loop,
+    turns: Option<u64>,
+    time: Option<Duration>,
+    in_flight: u64,
+) -> Result<(), ErrorInfo> {
+    let limits = &looping.limits;
+    let refuse = |message: String| Err(ErrorInfo::new("LoopLimit", "limit", message).hint("see `windlass limits`"));
+    match (turns, time) {
+        (Some(0), _) => refuse("a loop needs a limit of at least 1 turn".to_owned()),
+        (Some(turns), _) if turns > limits.turns_max => {
+            refuse(format!("the loop asks for {turns} turns; the system's limit is {}", limits.turns_max))
+        }
+        (_, Some(time)) if time > limits.time_max => {
+            refuse(format!("the loop asks for {time}; the system's limit is {}", limits.time_max))
+        }
+        _ if in_flight == 0 => refuse("a loop needs at least 1 turn at a time".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// The limit that forbids another iteration.
+pub(super) fn limit_reached(body: &LoopFrame, now: Timestamp) -> Option<Reason> {
+    if body.turns_max.is_some_and(|max| body.begun >= max) {
+        return Some(Reason::Count);
+    }
+    if body.time_at.is_some_and(|at| now >= at) {
+        return Some(Reason::Timeout);
+    }
+    body.budget.iter().any(Used::ends_iterations).then_some(Reason::Budget)
+}
+
+/// Whether another iteration may begin: there are items left, and no limit is reached.
+pub(super) fn goes_on(body: &LoopFrame, now: Timestamp) -> bool {
+    let items_left = body.items.as_ref().is_none_or(|items| body.begun < items.count);
+    items_left && limit_reached(body, now).is_none()
+}
+
+impl Reducer<'_> {
+    /// The loop has had its time: an iteration that outlives it is called off.
+    pub(in crate::reduce) fn loop_time_over(&mut self, id: FrameId) -> Checked {
+        // The timer goes with the loop's body, so the body is there.
+        self.loop_frame_mut(id)?.time_key = None;
+        self.cut_loop(id, Reason::Timeout)
+    }
+
+    /// A limit ends the loop where it is, its iterations with it.
+    pub(in crate::reduce) fn cut_loop(&mut self, id: FrameId, reason: Reason) -> Checked {
+        self.clear_alarm(id)?;
+        let body = self.loop_frame_mut(id)?;
+        body.stopping.get_or_insert(reason);
+        self.call_off_iterations(id)?;
+        self.state.agenda.push_back(Item::NextTurn(id));
+        Ok(())
+    }
+
+    /// Removes a loop's timer; a frame of any other kind has none.
+    pub(in crate::reduce) fn forget_loop_time(&mut self, id: FrameId) -> Checked {
+        if let Body::Loop(body) = &mut self.frame_mut(id)?.body
+            && let Some(key) = body.time_key.take()
+        {
+            self.state.timers.remove(&key);
+        }
+        Ok(())
+    }
+}

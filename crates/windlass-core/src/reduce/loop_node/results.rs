@@ -1,0 +1,190 @@
+//! A loop's items, its results and its records, kept so that memory depends on the iterations in flight, not on how many
+//! there are.
+
+use std::sync::Arc;
+
+use windlass_value::{Map, Stored, TurnRecords, Value};
+
+use super::A_LOOP;
+use crate::plan::{Collect, Keep};
+use crate::reduce::impossible::{Checked, no_frame, no_part, wrong_frame};
+use crate::reduce::{Reducer, Stop};
+use crate::state::{Body, FrameId, Held, Items, LoopFrame, Results};
+use crate::{ErrorInfo, Values};
+
+impl Reducer<'_> {
+    /// A loop's items, evaluated once. A long list is cut into stored chunks.
+    pub(super) fn hold_items(&mut self, value: &Value) -> Result<Items, Stop> {
+        let chunk_items = self.program.limits.loop_chunk_items.max(1);
+        if let Value::Stored(stored) = value
+            && stored.chunked
+        {
+            let root = self.values.get(&stored.hash).ok_or_else(|| Stop::Need(vec![stored.hash]))?;
+            let chunks: Vec<Stored> = root.as_list().unwrap_or_default().iter().filter_map(stored_of).collect();
+            // It was cut when it was stored, perhaps under another limit.
+            let chunk_items = chunks.first().map_or(chunk_items, |first| first.items.max(1));
+            return self.within_limit(Items { count: stored.items, held: Held::Chunks { chunks, chunk_items } });
+        }
+        let value = self.resolve(value)?;
+        let Value::List(list) = &value else {
+            let got = match &value {
+                Value::Null => "null".to_owned(),
+                other => format!("{} {}", other.kind(), shortened(other)),
+            };
+            let message = format!("a foreach needs an array; it got {got}");
+            let hint = "if it may be missing, write coalesce(…, json('[]'))";
+            let error = ErrorInfo::new("NotAnArray", "expression", message).hint(hint);
+            let error = self.program.plan.advised(error);
+            return Err(self.program.plan.worded(error, &[("got", &got)]).into());
+        };
+        let count = list.len() as u64;
+        let items = match count > chunk_items {
+            false => Items { count, held: Held::Inline(value) },
+            true => {
+                let chunks =
+                    list.chunks(chunk_items as usize).map(|chunk| self.values.put(&Value::list(chunk.to_vec())));
+                Items { count, held: Held::Chunks { chunks: chunks.collect(), chunk_items } }
+            }
+        };
+        self.within_limit(items)
+    }
+
+    fn within_limit(&self, items: Items) -> Result<Items, Stop> {
+        let max = self.program.limits.loop_items_max;
+        match items.count <= max {
+            true => Ok(items),
+            false => Err(ErrorInfo::new("TooManyItems", "limit", format!("{} items; the limit is {max}", items.count))
+                .hint("raise `loop_items_max`, or loop over pages")
+                .into()),
+        }
+    }
+
+    /// `_items`: what a loop goes over, in lists, for the expression that says what the loop gives.
+    pub(in crate::reduce) fn loop_items(&self, id: FrameId) -> Option<Map> {
+        let (_, body) = self.loop_frame(id).ok()?;
+        let lists = match &body.items.as_ref()?.held {
+            Held::Inline(list) => vec![list.clone()],
+            Held::Chunks { chunks, .. } => chunks.iter().map(|chunk| Value::Stored(chunk.clone().into())).collect(),
+        };
+        Some(Map::from_iter([("_items", Value::list(lists))]))
+    }
+
+    pub(super) fn item_at(&self, id: FrameId, body: &LoopFrame, index: u64) -> Result<Value, Stop> {
+        let Some(items) = &body.items else { return Ok(Value::Null) };
+        let (list, at) = match &items.held {
+            Held::Inline(list) => (list.clone(), index),
+            Held::Chunks { chunks, chunk_items } => {
+                let chunk = index.checked_div(*chunk_items).and_then(|at| chunks.get(at as usize));
+                let chunk = chunk.ok_or_else(|| no_part(id, "chunk of items for iteration", index))?;
+                let list = self.values.get(&chunk.hash).ok_or_else(|| Stop::Need(vec![chunk.hash]))?;
+                (list, index % chunk_items)
+            }
+        };
+        Ok(list.as_list().and_then(|list| list.get(at as usize)).cloned().unwrap_or_default())
+    }
+
+    pub(super) fn keep_result(&mut self, id: FrameId, collect: Collect, index: u64, result: Value) -> Checked {
+        let limits = &self.program.limits;
+        let (body, values) = self.loop_and_values(id)?;
+        let results = &mut body.results;
+        match collect {
+            Collect::Last => {}
+            Collect::Report => {
+                results.tail.push_back(result);
+                if results.tail.len() as u64 > limits.loop_results_kept {
+                    results.tail.pop_front();
+                    results.dropped += 1;
+                }
+            }
+            Collect::List | Collect::Stats => {
+                keep_in_order(results, index, result, limits.loop_chunk_items, values);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what is written down of an iteration; null for one that was called off.
+    pub(super) fn keep_record(&mut self, id: FrameId, keep: Keep, index: u64, record: Value) -> Checked {
+        let record = self.slim(record);
+        let chunk_items = self.program.limits.loop_chunk_items;
+        let (body, values) = self.loop_and_values(id)?;
+        match keep {
+            Keep::Last if body.last_index == Some(index) => body.record = record,
+            Keep::Last => {}
+            Keep::All => keep_in_order(&mut body.records, index, record, chunk_items, values),
+        }
+        Ok(())
+    }
+
+    pub(super) fn result_list(&mut self, id: FrameId) -> Checked<Value> {
+        let (body, values) = self.loop_and_values(id)?;
+        Ok(in_order(std::mem::take(&mut body.results), values))
+    }
+
+    pub(super) fn iteration_records(&mut self, id: FrameId, keep: Option<Keep>) -> Checked<TurnRecords> {
+        let (body, values) = self.loop_and_values(id)?;
+        Ok(match keep {
+            None => TurnRecords::None,
+            Some(Keep::Last) => TurnRecords::Last(std::mem::take(&mut body.record)),
+            Some(Keep::All) => TurnRecords::All(in_order(std::mem::take(&mut body.records), values)),
+        })
+    }
+
+    fn loop_and_values(&mut self, id: FrameId) -> Checked<(&mut LoopFrame, &mut dyn Values)> {
+        match self.state.frames.get_mut(id).map(|frame| &mut frame.body) {
+            Some(Body::Loop(body)) => Ok((body, &mut *self.values)),
+            Some(other) => Err(wrong_frame(id, A_LOOP, other)),
+            None => Err(no_frame(id, A_LOOP)),
+        }
+    }
+}
+
+/// Full chunks leave the state as soon as they are contiguous.
+fn keep_in_order(results: &mut Results, index: u64, value: Value, chunk_items: u64, values: &mut dyn Values) {
+    results.early.insert(index, value);
+    take_early(results);
+    while results.tail.len() as u64 >= chunk_items {
+        let chunk: Vec<Value> = results.tail.drain(..chunk_items as usize).collect();
+        results.stored_items += chunk_items;
+        results.chunks.push(values.put(&Value::list(chunk)));
+    }
+}
+
+/// All in index order: a plain list when it is short, else a stored one.
+fn in_order(results: Results, values: &mut dyn Values) -> Value {
+    // Turns that never ended, because the loop was called off, leave no entry.
+    let tail: Vec<Value> = results.tail.into_iter().chain(results.early.into_values()).collect();
+    if results.chunks.is_empty() {
+        return Value::list(tail);
+    }
+    let items = results.stored_items + tail.len() as u64;
+    let mut chunks: Vec<Value> = results.chunks.into_iter().map(|chunk| Value::Stored(Arc::new(chunk))).collect();
+    if !tail.is_empty() {
+        chunks.push(Value::Stored(Arc::new(values.put(&Value::list(tail)))));
+    }
+    let root = values.put(&Value::list(chunks));
+    Value::Stored(Arc::new(Stored { items, chunked: true, ..root }))
+}
+
+/// Moves what has become contiguous to the tail.
+fn take_early(results: &mut Results) {
+    loop {
+        let next = results.stored_items + results.tail.len() as u64;
+        match results.early.remove(&next) {
+            Some(value) => results.tail.push_back(value),
+            None => return,
+        }
+    }
+}
+
+fn stored_of(value: &Value) -> Option<Stored> {
+    if let Value::Stored(stored) = value { Some((**stored).clone()) } else { None }
+}
+
+pub(in crate::reduce) fn shortened(value: &Value) -> String {
+    let text = format!("{value:?}");
+    match text.char_indices().nth(80) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}

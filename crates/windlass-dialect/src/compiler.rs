@@ -1,0 +1,53 @@
+//! What compilers of dialects share.
+
+use windlass_core::Limits;
+use windlass_core::plan::{ExprId, ExpressionSource, Plan, SourceSpan};
+use windlass_syntax::{Diagnostic, Diagnostics, ParseLimits, Span};
+use windlass_value::{Mode, Value};
+
+use crate::Compiled;
+
+/// A compiler that collects diagnostics while it goes on.
+pub trait Findings {
+    /// The diagnostics of the file that is being compiled.
+    fn diagnostics(&mut self) -> &mut Diagnostics;
+
+    /// Adds a diagnostic.
+    fn push(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics().push(diagnostic);
+    }
+
+    /// Adds an error with a hint.
+    fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
+        self.push(Diagnostic::error(code, span, message).hint(hint));
+    }
+
+    /// Adds a warning with a hint.
+    fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
+        self.push(Diagnostic::warning(code, span, message).hint(hint));
+    }
+}
+
+/// How large and how deep a definition may be.
+pub fn parse_limits(limits: &Limits) -> ParseLimits {
+    ParseLimits { bytes: limits.definition_bytes_max, depth: limits.definition_depth_max }
+}
+
+/// The bytes of a source as plans hold them.
+pub fn source_span(span: Span) -> SourceSpan {
+    SourceSpan { start: span.start as u32, end: span.end as u32 }
+}
+
+/// Adds an expression to a plan.
+pub fn add_expression(plan: &mut Plan, language: &str, source: Value, mode: Mode, span: Span) -> ExprId {
+    plan.add_expression(ExpressionSource { language: language.into(), source, mode, span: source_span(span) })
+}
+
+/// Ends a compilation: a definition without errors can run. Diagnostics come in the order of the file.
+pub fn finished(plan: Plan, found: Diagnostics, calls: Vec<(String, Span)>) -> Result<Compiled, Diagnostics> {
+    let found = found.sorted();
+    match found.has_errors() {
+        true => Err(found),
+        false => Ok(Compiled { plan, warnings: found, calls, others: Vec::new() }),
+    }
+}

@@ -1,0 +1,69 @@
+//! What a definition is compiled against.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use windlass_core::Limits;
+use windlass_value::Value;
+
+use crate::{Files, NoFiles, Registered};
+
+/// What a definition is compiled against, whatever its dialect.
+#[derive(Clone)]
+pub struct Context {
+    pub limits: Limits,
+    /// The name of a definition that gives none itself: usually the file's stem.
+    pub name: Option<String>,
+    /// The tools that steps may use.
+    pub tools: Vec<String>,
+    /// Functions and definitions that the engine has already.
+    pub registered: Registered,
+    /// Texts that a definition may read by name, such as app settings.
+    pub settings: BTreeMap<String, String>,
+    /// Values from beside the file for parameters that it gives none itself.
+    pub parameters: BTreeMap<String, Value>,
+    /// The folder of the definition's file, absolute. None: the text came from elsewhere, and no file beside it can be
+    /// read.
+    pub folder: Option<PathBuf>,
+    /// Reads the files beside it.
+    pub files: Arc<dyn Files>,
+    /// What single dialects need besides.
+    pub options: DialectOptions,
+}
+
+impl Default for Context {
+    fn default() -> Context {
+        Context {
+            limits: Limits::default(),
+            name: None,
+            tools: Vec::new(),
+            registered: Registered::default(),
+            settings: BTreeMap::new(),
+            parameters: BTreeMap::new(),
+            folder: None,
+            files: Arc::new(NoFiles),
+            options: DialectOptions::default(),
+        }
+    }
+}
+
+/// Options of single dialects, each found by its type: whoever compiles sets what the dialects it knows can use, and a
+/// dialect takes its own.
+#[derive(Clone, Default)]
+pub struct DialectOptions(BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>);
+
+impl DialectOptions {
+    /// With these options; earlier ones of the same type are replaced.
+    #[must_use]
+    pub fn with<T: Any + Send + Sync>(mut self, options: T) -> DialectOptions {
+        self.0.insert(TypeId::of::<T>(), Arc::new(options));
+        self
+    }
+
+    /// The options of this type, if there are any.
+    pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.0.get(&TypeId::of::<T>()).and_then(|options| options.downcast_ref())
+    }
+}

@@ -1,0 +1,132 @@
+//! Dialects by name, in the order in which they were registered.
+
+use std::sync::Arc;
+
+use windlass_core::plan::Plan;
+use windlass_syntax::{Diagnostic, Diagnostics, Source, Span, did_you_mean, list_of};
+use windlass_value::Language;
+
+use crate::{Compiled, Context, Detection, Dialect, Problems, Reading, RustCode};
+
+/// A source whose dialect is not known, and a dialect that is not there.
+pub const UNKNOWN_DIALECT: &str = "WND-0001";
+
+/// Dialects by name.
+#[derive(Clone, Default)]
+pub struct Registry {
+    dialects: Vec<Arc<dyn Dialect>>,
+}
+
+impl Registry {
+    pub const fn new() -> Registry {
+        Registry { dialects: Vec::new() }
+    }
+
+    /// With this dialect; an earlier one of the same name is replaced.
+    #[must_use]
+    pub fn with(mut self, dialect: impl Dialect + 'static) -> Registry {
+        self.dialects.retain(|known| known.name() != dialect.name());
+        self.dialects.push(Arc::new(dialect));
+        self
+    }
+
+    /// Every dialect, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &dyn Dialect> {
+        self.dialects.iter().map(|dialect| &**dialect)
+    }
+
+    /// The names of dialects that have sources, in alphabetical order.
+    pub fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<_> = self.iter().filter(|one| one.has_sources()).map(|one| one.name()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The dialect of this name.
+    pub fn get(&self, name: &str) -> Option<&dyn Dialect> {
+        self.iter().find(|dialect| dialect.name() == name)
+    }
+
+    /// The dialect of a plan. A plan of a dialect that is not registered was made by another program, as those of
+    /// workflows in Rust are, and is treated as such.
+    pub fn of(&self, plan: &Plan) -> &dyn Dialect {
+        self.named(&plan.dialect)
+    }
+
+    /// The dialect that a plan or a row of the store names; see [`Registry::of`].
+    pub fn named(&self, name: &str) -> &dyn Dialect {
+        self.get(name).unwrap_or(&RustCode)
+    }
+
+    /// The expression languages of all dialects, each once.
+    pub fn languages(&self) -> Vec<Arc<dyn Language>> {
+        let mut languages: Vec<Arc<dyn Language>> = Vec::new();
+        for language in self.iter().flat_map(|dialect| dialect.languages()) {
+            if languages.iter().all(|known| known.name() != language.name()) {
+                languages.push(language);
+            }
+        }
+        languages
+    }
+
+    /// The dialect of a source: the one that was named, else the one that the source looks like.
+    pub fn choose(&self, reading: &Reading<'_>, named: Option<&str>) -> Result<&dyn Dialect, Diagnostics> {
+        match named {
+            None => self.detect(reading),
+            Some(name) => match self.get(name).filter(|dialect| dialect.has_sources()) {
+                Some(dialect) => Ok(dialect),
+                None => {
+                    let names = self.names();
+                    let hint = did_you_mean(name, names.iter().copied())
+                        .unwrap_or_else(|| format!("{}; without one, the text itself tells", list_of(names)));
+                    Err(refused(format!("there is no dialect `{name}`"), hint))
+                }
+            },
+        }
+    }
+
+    /// The dialect that a source looks like. A source that several dialects take for theirs is refused.
+    pub fn detect(&self, reading: &Reading<'_>) -> Result<&dyn Dialect, Diagnostics> {
+        let verdicts: Vec<_> = self.iter().map(|dialect| (dialect.detect(reading), dialect)).collect();
+        let certain: Vec<_> = verdicts.iter().filter(|(verdict, _)| *verdict == Detection::Yes).collect();
+        match certain[..] {
+            [(_, dialect)] => Ok(*dialect),
+            // The problems of a broken file come from the first dialect that it may be written in.
+            [] => match verdicts.iter().find(|(verdict, _)| *verdict == Detection::Broken) {
+                Some((_, dialect)) => Ok(*dialect),
+                None => Err(self.unknown()),
+            },
+            _ => {
+                let names: Vec<_> = certain.iter().map(|(_, dialect)| dialect.name()).collect();
+                let message = format!("this could be a definition in several dialects: {}", list_of(names.clone()));
+                Err(refused(message, format!("name the one that is meant, such as `--dialect {}`", names[0])))
+            }
+        }
+    }
+
+    /// Compiles a source in the dialect that was named, else the one that it looks like.
+    pub fn compile(&self, source: &Source, named: Option<&str>, context: &Context) -> Result<Compiled, Problems> {
+        let reading = Reading::new(source, &context.limits);
+        self.choose(&reading, named)?.compile(&reading, context)
+    }
+
+    /// The definitions that a source with problems calls, as far as it can be read.
+    pub fn calls(&self, source: &Source, named: Option<&str>, context: &Context) -> Vec<(String, Span)> {
+        let reading = Reading::new(source, &context.limits);
+        self.choose(&reading, named).map(|dialect| dialect.calls(&reading, context)).unwrap_or_default()
+    }
+
+    fn unknown(&self) -> Diagnostics {
+        let mut known: Vec<_> = self.iter().filter(|dialect| dialect.has_sources()).collect();
+        known.sort_by_key(|dialect| dialect.name());
+        let known: Vec<_> = known.iter().map(|one| format!("{}: {}", one.name(), one.describe())).collect();
+        let hint = format!("{}; `--dialect` insists on one", known.join("; "));
+        refused("this is no definition in a dialect that is known".to_owned(), hint)
+    }
+}
+
+fn refused(message: String, hint: String) -> Diagnostics {
+    let mut found = Diagnostics::new();
+    found.push(Diagnostic::error(UNKNOWN_DIALECT, Span::at(0), message).hint(hint));
+    found
+}

@@ -1,0 +1,186 @@
+//! A dialect in one file, to prove that a registered dialect works everywhere: a line each.
+//!
+//! ```text
+//! toy greeting
+//! input name = world
+//! say hello Hello, {name}
+//! call priced pricing
+//! ```
+//!
+//! `input` declares an input with its default, `say` gives a text under a name, `call` runs another definition with all
+//! inputs and gives its output under a name.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{
+    Call, Child, Ending, ExprId, Graph, Node, NodeId, NodeKind, OnFailure, Parameter, Pick, Plan, VariableKind,
+};
+use windlass_core::{Status, StatusSet};
+use windlass_dialect::{
+    Compiled, Context, Detection, Dialect, Findings, Problems, Reading, add_expression, finished, source_span,
+};
+use windlass_syntax::{Diagnostics, Span, did_you_mean};
+use windlass_value::{CompileError, EvalError, Expression, Language, Map, Meter, Mode, Scope, Value};
+
+const BAD_LINE: &str = "TOY-0001";
+
+pub struct Toy;
+
+impl Dialect for Toy {
+    fn name(&self) -> &'static str {
+        "toy"
+    }
+
+    fn describe(&self) -> &'static str {
+        "lines, of which the first is `toy NAME`"
+    }
+
+    fn detect(&self, reading: &Reading<'_>) -> Detection {
+        if reading.source.text.starts_with("toy ") { Detection::Yes } else { Detection::No }
+    }
+
+    fn compile(&self, reading: &Reading<'_>, context: &Context) -> Result<Compiled, Problems> {
+        let mut compiler = Compiler::new(&reading.source.text);
+        let mut at = 0;
+        for line in reading.source.text.split_inclusive('\n') {
+            compiler.line(line.trim_end(), Span::new(at, at + line.trim_end().len()), context);
+            at += line.len();
+        }
+        Ok(compiler.end()?)
+    }
+
+    fn languages(&self) -> Vec<Arc<dyn Language>> {
+        vec![Arc::new(Templates)]
+    }
+
+    fn sample(&self) -> &'static str {
+        "toy greeting\ninput name = world\nsay hello Hello, {name}\n"
+    }
+}
+
+struct Compiler {
+    plan: Plan,
+    found: Diagnostics,
+    calls: Vec<(String, Span)>,
+    children: Vec<Child>,
+    outputs: Vec<(Arc<str>, ExprId)>,
+}
+
+impl Findings for Compiler {
+    fn diagnostics(&mut self) -> &mut Diagnostics {
+        &mut self.found
+    }
+}
+
+impl Compiler {
+    fn new(text: &str) -> Compiler {
+        let mut plan = Plan::new("toy", Toy.name(), text);
+        plan.add_node(Node { hidden: true, ..Node::new("root", "lines", None, steps(Vec::new())) });
+        Compiler { plan, found: Diagnostics::new(), calls: Vec::new(), children: Vec::new(), outputs: Vec::new() }
+    }
+
+    fn line(&mut self, line: &str, span: Span, context: &Context) {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        match word {
+            "toy" => self.plan.name = name.into(),
+            "input" => {
+                let default = rest.strip_prefix("= ").map(Value::from);
+                self.plan.parameters.push(Parameter { default, ..Parameter::new(name, VariableKind::Any) });
+            }
+            "say" => {
+                let text = self.template(Value::from(rest), span);
+                self.step(name, "say", NodeKind::evaluate(text), span);
+            }
+            "call" => {
+                if !context.registered.has_definition(rest) {
+                    self.calls.push((rest.to_owned(), span));
+                }
+                let (definition, input) = (self.template(Value::from(rest), span), self.template(Value::Null, span));
+                self.step(name, "call", NodeKind::Call(Call { definition, input }), span);
+            }
+            "" => {}
+            other => {
+                let hint = did_you_mean(other, ["input", "say", "call"]).unwrap_or_default();
+                self.error(BAD_LINE, span, format!("a line cannot begin with `{other}`"), hint);
+            }
+        }
+    }
+
+    fn template(&mut self, source: Value, span: Span) -> ExprId {
+        add_expression(&mut self.plan, Templates.name(), source, Mode::Value, span)
+    }
+
+    fn step(&mut self, name: &str, label: &str, kind: NodeKind, span: Span) {
+        let node = Node { span: source_span(span), ..Node::new(name, label, Some(NodeId(0)), kind) };
+        let node = self.plan.add_node(node);
+        let before = self.children.len().checked_sub(1).map(|child| windlass_core::plan::After {
+            child: child as u32,
+            accepts: StatusSet::of([Status::Succeeded]),
+        });
+        self.children.push(Child { node, after: before.into_iter().collect(), condition: None, group: None });
+        let output = self.template(Value::from(format!("{{{name}}}")), span);
+        self.outputs.push((name.into(), output));
+    }
+
+    fn end(mut self) -> Result<Compiled, Diagnostics> {
+        self.plan.nodes[0].kind = steps(self.children);
+        self.plan.outputs = Some(self.outputs);
+        finished(self.plan, self.found, self.calls)
+    }
+}
+
+/// One after the other.
+fn steps(children: Vec<Child>) -> NodeKind {
+    NodeKind::Graph(Graph {
+        children,
+        in_flight: None,
+        ending: Ending::Leaves,
+        on_failure: OnFailure::Continue,
+        unmet: Status::Skipped,
+        spreads: false,
+        pick: Pick::Ready,
+    })
+}
+
+/// `{name}` is an input, or the output of a line; a text that is nothing else keeps its type. No text: all inputs.
+struct Templates;
+
+struct Template(Option<Arc<str>>);
+
+impl Language for Templates {
+    fn name(&self) -> &'static str {
+        "toy"
+    }
+
+    fn compile(&self, source: &Value, _: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+        Ok(Box::new(Template(source.as_str().map(Arc::from))))
+    }
+}
+
+impl Expression for Template {
+    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+        meter.spend(1)?;
+        let inputs = &scope.run().parameters;
+        let Some(text) = &self.0 else {
+            return Ok(if inputs.is_null() { Value::map(Map::new()) } else { inputs.clone() });
+        };
+        let value = |name: &str| inputs.get(name).cloned().or_else(|| Some(scope.node(name)?.output));
+        let whole = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        if let Some(value) = whole.and_then(value) {
+            return Ok(value);
+        }
+        let mut given = String::new();
+        for part in text.split_inclusive('}') {
+            let named = part.strip_suffix('}').and_then(|part| part.split_once('{'));
+            match named.and_then(|(before, name)| Some((before, value(name)?))) {
+                Some((before, value)) => {
+                    given.push_str(before);
+                    given.push_str(value.as_str().unwrap_or_default());
+                }
+                None => given.push_str(part),
+            }
+        }
+        Ok(Value::from(given))
+    }
+}

@@ -1,0 +1,102 @@
+//! Loom in the registry of dialects.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use windlass_core::plan::Plan;
+use windlass_dialect::{
+    Compiled, Context, Detection, Dialect, InputWarning, Parsed, Problems, Reading, unused_inputs, written_expressions,
+};
+use windlass_expr::wdl;
+use windlass_syntax::Scalars;
+use windlass_value::{Language, Value, parse_json};
+
+use crate::{Options, compile_tree, recognise};
+
+/// The Loom dialect. Its own options are [`Options`]; what they share with the context comes from the context.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Loom;
+
+impl Dialect for Loom {
+    fn name(&self) -> &'static str {
+        "loom"
+    }
+
+    fn describe(&self) -> &'static str {
+        "a JSON object with `actions` (or `definition`), or one action with a `type`"
+    }
+
+    fn detect(&self, reading: &Reading<'_>) -> Detection {
+        let parsed = parsed(reading);
+        match &parsed.tree {
+            Some(tree) if recognise(tree) => Detection::Yes,
+            _ if reading.looks_like_json() && parsed.found.has_errors() => Detection::Broken,
+            _ => Detection::No,
+        }
+    }
+
+    fn compile(&self, reading: &Reading<'_>, context: &Context) -> Result<Compiled, Problems> {
+        let mut parsed = parsed(reading);
+        // What is no definition in YAML is told as the JSON that it should be.
+        if !parsed.tree.as_ref().is_some_and(recognise) {
+            parsed = reading.json();
+        }
+        match &parsed.tree {
+            Some(tree) => Ok(compile_tree(reading.source, tree, parsed.found.clone(), &options(context))?),
+            None => Err(parsed.found.clone().sorted().into()),
+        }
+    }
+
+    fn languages(&self) -> Vec<Arc<dyn Language>> {
+        wdl::languages()
+    }
+
+    /// Only a definition that declares parameters says what it reads, and one that reads its trigger may read anything.
+    fn check_input(&self, plan: &Plan, input: &Value) -> Vec<InputWarning> {
+        let unused = unused_inputs(plan, input, |_| false);
+        let reads_trigger = || written_expressions(plan).any(|text| text.to_lowercase().contains("trigger"));
+        match unused.is_empty() || !declares_parameters(plan) || reads_trigger() {
+            true => Vec::new(),
+            false => unused,
+        }
+    }
+
+    fn sample(&self) -> &'static str {
+        r#"{
+  "parameters": { "name": { "type": "String", "defaultValue": "world" } },
+  "actions": {
+    "greet": { "type": "compose", "inputs": "@concat('Hello, ', parameters('name'))" }
+  },
+  "outputs": { "greeting": { "type": "String", "value": "@outputs('greet')" } }
+}
+"#
+    }
+}
+
+/// YAML is read too, where it is a definition.
+fn parsed(reading: &Reading<'_>) -> Rc<Parsed> {
+    match reading.looks_like_json() {
+        true => reading.json(),
+        false => reading.yaml(Scalars::Yaml11),
+    }
+}
+
+fn options(context: &Context) -> Options {
+    let own = context.options.get::<Options>();
+    Options {
+        limits: context.limits.clone(),
+        name: context.name.clone(),
+        tools: own.map_or(&context.tools, |own| &own.tools).clone(),
+        activities: own.map(|own| own.activities.clone()).unwrap_or_default(),
+        registered: context.registered.clone(),
+        settings: context.settings.clone(),
+        parameters: context.parameters.clone(),
+    }
+}
+
+/// A single action, or actions alone, take whatever they read from the input, variables too.
+fn declares_parameters(plan: &Plan) -> bool {
+    let whole = parse_json(plan.source.trim_start_matches('\u{feff}')).unwrap_or_default();
+    let declared = |of: &Value| matches!(of.get("parameters"), Some(Value::Map(map)) if !map.is_empty());
+    declared(&whole) || whole.get("definition").is_some_and(declared)
+}

@@ -1,0 +1,117 @@
+//! NoETL in the registry of dialects.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use windlass_core::plan::Plan;
+use windlass_dialect::{
+    Compiled, Context, Detection, Dialect, InputWarning, Parsed, Problems, Reading, unused_inputs, written_expressions,
+};
+use windlass_expr::jinja::Jinja;
+use windlass_syntax::{Scalars, Span};
+use windlass_value::{Language, Value};
+
+use crate::{Options, calls_of, compile_tree, recognise};
+
+/// The NoETL dialect. Its own options are [`Options`]; what they share with the context comes from the context.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Noetl;
+
+impl Dialect for Noetl {
+    fn name(&self) -> &'static str {
+        "noetl"
+    }
+
+    fn describe(&self) -> &'static str {
+        "YAML with `apiVersion: noetl.io/v2` and a `workflow` of steps"
+    }
+
+    fn detect(&self, reading: &Reading<'_>) -> Detection {
+        let parsed = parsed(reading);
+        let mentions = || reading.is_too_large() || reading.has_line(&["apiVersion:", "kind:", "workflow:"]);
+        match &parsed.tree {
+            Some(tree) if recognise(tree) => Detection::Yes,
+            _ if !reading.looks_like_json() && parsed.found.has_errors() && mentions() => Detection::Broken,
+            _ => Detection::No,
+        }
+    }
+
+    fn compile(&self, reading: &Reading<'_>, context: &Context) -> Result<Compiled, Problems> {
+        let parsed = parsed(reading);
+        match &parsed.tree {
+            Some(tree) => Ok(compile_tree(reading.source, tree, parsed.found.clone(), &options(context))?),
+            None => Err(parsed.found.clone().sorted().into()),
+        }
+    }
+
+    fn calls(&self, reading: &Reading<'_>, context: &Context) -> Vec<(String, Span)> {
+        calls_of(reading.source, &options(context))
+    }
+
+    fn languages(&self) -> Vec<Arc<dyn Language>> {
+        vec![Arc::new(Jinja)]
+    }
+
+    /// A template may name what nobody has declared, and one that reads all of the workload may read anything.
+    fn check_input(&self, plan: &Plan, input: &Value) -> Vec<InputWarning> {
+        let named = |key: &str| written_expressions(plan).any(|text| words(&text).any(|(word, _)| word == key));
+        let unused = unused_inputs(plan, input, named);
+        match unused.is_empty()
+            || plan.parameters.is_empty()
+            || written_expressions(plan).any(|text| reads_whole(&text))
+        {
+            true => Vec::new(),
+            false => unused,
+        }
+    }
+
+    fn sample(&self) -> &'static str {
+        "apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: hello}
+workload: {name: world}
+workflow:
+  - step: start
+    tool: {kind: noop, result: {greeting: 'Hello, {{ name }}'}}
+"
+    }
+}
+
+fn parsed(reading: &Reading<'_>) -> Rc<Parsed> {
+    match reading.looks_like_json() {
+        true => reading.json(),
+        false => reading.yaml(Scalars::Yaml11),
+    }
+}
+
+fn options(context: &Context) -> Options {
+    let own = context.options.get::<Options>();
+    let functions = own.map(|own| own.registered.functions.clone()).unwrap_or_default();
+    let mut registered = context.registered.clone();
+    registered.functions.extend(functions);
+    Options {
+        limits: context.limits.clone(),
+        name: context.name.clone(),
+        tools: own.map_or(&context.tools, |own| &own.tools).clone(),
+        aliases: own.and_then(|own| own.aliases.clone()),
+        registered,
+    }
+}
+
+/// The words of an expression, each with what follows it.
+fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches(|letter| !part(letter));
+        let end = rest.find(|letter| !part(letter)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        rest = after;
+        (!word.is_empty()).then_some((word, after))
+    })
+}
+
+/// `workload` and `payload` hold all that is given; followed by a name, only that is read.
+fn reads_whole(text: &str) -> bool {
+    words(text).any(|(word, after)| matches!(word, "workload" | "payload") && !after.starts_with('.'))
+}

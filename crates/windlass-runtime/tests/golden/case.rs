@@ -1,0 +1,135 @@
+//! A case: a definition in one of the dialects, and its script.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_agents::language::Agent;
+use windlass_core::plan::Plan;
+use windlass_core::{Limits, Program};
+use windlass_dialect::Registered;
+use windlass_expr::{cel::Cel, jinja::Jinja, steps::Steps, wdl};
+use windlass_syntax::{Colour, Diagnostics, ParseLimits, Scalars, Source, parse_yaml, to_value};
+use windlass_value::{Language, Value, from_value};
+
+use super::{script::Script, workflows};
+
+const SCRIPT: &str = "=== script\n";
+
+/// The tools that definitions may name. None of them is there: the script says what they give.
+const TOOLS: [&str; 7] = ["http", "http_call", "postgres", "python", "shell", "echo", "chat"];
+
+pub struct Case {
+    /// `DIALECT/NAME`.
+    pub name: String,
+    path: PathBuf,
+    dialect: String,
+    definition: String,
+    pub script: Script,
+    limits: Limits,
+}
+
+impl Case {
+    /// Every file below `cases`, in order.
+    pub fn all() -> Vec<Case> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cases");
+        let mut cases: Vec<Case> = Vec::new();
+        for folder in entries(&root) {
+            let files = entries(&folder).into_iter().filter(|file| file.extension().is_some_and(|end| end == "case"));
+            cases.extend(files.map(|file| Case::read(&folder, file)));
+        }
+        cases
+    }
+
+    fn read(folder: &Path, path: PathBuf) -> Case {
+        let text = fs::read_to_string(&path).expect("a case can be read");
+        let (definition, script) = text.split_once(SCRIPT).unwrap_or((&text, ""));
+        let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let dialect = stem(folder);
+        let name = format!("{dialect}/{}", stem(&path));
+        let script = yaml(&name, script);
+        let limits = script.get("limits").map(|limits| from_value(limits).expect("limits"));
+        Case {
+            definition: definition.to_owned(),
+            limits: limits.unwrap_or_default(),
+            script: Script::new(script),
+            name,
+            path,
+            dialect,
+        }
+    }
+
+    pub fn journal_path(&self) -> PathBuf {
+        self.path.with_extension("jsonl")
+    }
+
+    pub fn program(&self) -> Program {
+        let mut languages = wdl::languages();
+        let others: [Arc<dyn Language>; 4] = [Arc::new(Jinja), Arc::new(Steps), Arc::new(Cel), Arc::new(Agent)];
+        languages.extend(others);
+        let languages: Vec<&dyn Language> = languages.iter().map(AsRef::as_ref).collect();
+        Program::load(self.plan(), &languages, self.limits.clone()).expect("a plan that loads")
+    }
+
+    pub fn plan(&self) -> Plan {
+        let source = Source::new("golden", &*self.definition);
+        let registered = Registered { definitions: vec!["child".to_owned()], ..Registered::default() };
+        let (tools, limits) = (TOOLS.map(str::to_owned).to_vec(), self.limits.clone());
+        let refused = |found: Diagnostics| panic!("{}:\n{}", self.name, found.render(&source, Colour::Never));
+        match &*self.dialect {
+            "loom" => {
+                let activities = ["echo"]
+                    .map(|name| windlass_loom::Activity { name: name.to_owned(), target: windlass_loom::Target::Tool });
+                let activities = activities.to_vec();
+                let options = windlass_loom::Options {
+                    limits,
+                    tools,
+                    registered,
+                    activities,
+                    ..windlass_loom::Options::default()
+                };
+                windlass_loom::compile(&source, &options).map_or_else(refused, |compiled| compiled.plan)
+            }
+            "noetl" => {
+                let options =
+                    windlass_noetl::Options { limits, tools, registered, ..windlass_noetl::Options::default() };
+                windlass_noetl::compile(&source, &options).map_or_else(refused, |compiled| compiled.plan)
+            }
+            "zenflow" => {
+                let prices = [(
+                    "m".to_owned(),
+                    windlass_zenflow::Price { input: 1_000_000, output: 2_000_000, cache_read: 0, cache_write: 0 },
+                )];
+                let options = windlass_zenflow::Options {
+                    limits,
+                    tools: ["bash", "read", "write"].map(str::to_owned).to_vec(),
+                    prices: prices.into_iter().collect(),
+                    work_folder: Some("/work-folder".into()),
+                    ..windlass_zenflow::Options::default()
+                };
+                windlass_zenflow::compile(&source, &options)
+                    .map_or_else(|problems| refused(problems.own), |compiled| compiled.plan)
+            }
+            "rust" => workflows::named(self.definition.trim()).plan().clone(),
+            other => panic!("{other} is no dialect"),
+        }
+    }
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
+    paths.sort();
+    paths
+}
+
+fn yaml(name: &str, text: &str) -> Value {
+    let mut found = Diagnostics::new();
+    let source = Source::new(name, text);
+    let tree = parse_yaml(&source, ParseLimits { bytes: 1 << 20, depth: 64 }, Scalars::Core, &mut found);
+    match tree.filter(|_| !found.has_errors()) {
+        Some(tree) => to_value(&tree),
+        None if text.trim().is_empty() => Value::Null,
+        None => panic!("{name}: {}", found.render(&source, Colour::Never)),
+    }
+}

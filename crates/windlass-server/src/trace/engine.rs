@@ -1,0 +1,93 @@
+//! Spans of the engine itself, sent as they end: requests, runs in memory, jobs, commits.
+//!
+//! The program's subscriber gets a tracer; its spans wait in a bounded queue until they are sent. They are handed over by
+//! hand rather than by a batch processor of the SDK: that one has a thread of its own, outside the runtime that the HTTP
+//! client needs. What a collector does not take in time is dropped: nobody waits for it.
+
+use std::time::Duration;
+
+use opentelemetry::Context;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::SpanExporter;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span, SpanData, SpanExporter as _, SpanProcessor};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::{SPANS_AT_ONCE, TraceError, exporter};
+
+/// Spans that have ended and wait to be sent.
+const SPANS_MAX: usize = 16_384;
+
+/// Spans that have ended and that nobody sends yet.
+pub struct EngineSpans(mpsc::Receiver<SpanData>);
+
+/// Sends the spans of an engine.
+pub struct EngineTraces {
+    stop: oneshot::Sender<()>,
+    sending: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Queue(mpsc::Sender<SpanData>);
+
+impl SpanProcessor for Queue {
+    fn on_start(&self, _: &mut Span, _: &Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        // One too many is dropped.
+        let _ = self.0.try_send(span);
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+}
+
+impl EngineSpans {
+    /// A tracer for the program's subscriber, and what it hands over.
+    pub fn new() -> (SdkTracer, EngineSpans) {
+        let (sender, ended) = mpsc::channel(SPANS_MAX);
+        let provider = SdkTracerProvider::builder().with_span_processor(Queue(sender)).build();
+        (provider.tracer("windlass"), EngineSpans(ended))
+    }
+
+    /// Sends them to a collector from now on. Must be called inside a tokio runtime.
+    pub fn send_to(self, endpoint: &str) -> Result<EngineTraces, TraceError> {
+        let exporter = exporter(endpoint)?;
+        let (stop, stopped) = oneshot::channel();
+        Ok(EngineTraces { stop, sending: tokio::spawn(send(self.0, exporter, stopped)) })
+    }
+}
+
+impl EngineTraces {
+    /// Sends what waits, within the time.
+    pub async fn stop(self, within: Duration) {
+        let EngineTraces { stop, mut sending } = self;
+        let _ = stop.send(());
+        let _ = tokio::time::timeout(within, &mut sending).await;
+        sending.abort();
+    }
+}
+
+async fn send(mut ended: mpsc::Receiver<SpanData>, exporter: SpanExporter, mut stopped: oneshot::Receiver<()>) {
+    let mut spans = Vec::new();
+    loop {
+        tokio::select! {
+            _ = ended.recv_many(&mut spans, SPANS_AT_ONCE) => {}
+            _ = &mut stopped, if !ended.is_closed() => {
+                ended.close();
+                continue;
+            }
+        }
+        if spans.is_empty() {
+            return;
+        }
+        // A collector that is away loses them.
+        let _ = exporter.export(std::mem::take(&mut spans)).await;
+    }
+}

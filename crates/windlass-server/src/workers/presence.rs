@@ -1,0 +1,38 @@
+//! Workers that come and go, as lines of the log.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::{Dispatcher, WorkerState};
+
+/// Nobody needs to know it sooner.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Logs workers that join, leave or fall silent, until the dispatcher is gone. A worker is lost when it has said nothing
+/// for a lease: that is no call of anybody, so it is looked for.
+pub(crate) async fn watch(dispatcher: Weak<Dispatcher>) {
+    let mut known: BTreeMap<Arc<str>, (String, bool)> = BTreeMap::new();
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(there) = dispatcher.upgrade().map(|dispatcher| dispatcher.list().items) else { return };
+        let now: BTreeMap<Arc<str>, (String, bool)> =
+            there.into_iter().map(|one| (one.worker, (one.name, one.state != WorkerState::Lost))).collect();
+        for (worker, (name, alive)) in &now {
+            let before = known.get(worker).is_some_and(|(_, alive)| *alive);
+            match (before, alive) {
+                (false, true) => info!(worker = &**worker, name, "worker came"),
+                (true, false) => warn!(worker = &**worker, name, "worker lost"),
+                _ => {}
+            }
+        }
+        for (worker, (name, alive)) in known.iter().filter(|(worker, _)| !now.contains_key(*worker)) {
+            if *alive {
+                info!(worker = &**worker, name, "worker left");
+            }
+        }
+        known = now;
+    }
+}

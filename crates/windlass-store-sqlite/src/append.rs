@@ -1,0 +1,324 @@
+//! One run's part of a transaction: first everything that can refuse it, then the writes.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use rusqlite::{OptionalExtension, Transaction, params};
+use windlass_store::{
+    InboxRow, JournalRow, NewRun, NewSnapshot, RUN_FORMAT, Record, RunBatch, RunStatus, StatusChange, TurnRow,
+    TurnTrim, Verdict, WaitRow,
+};
+use windlass_value::BlobHash;
+
+use crate::rows::{
+    blob_checksum, inbox_checksum, journal_checksum, options_checksum, result_checksum, snapshot_checksum,
+    turn_checksum, wait_checksum,
+};
+use crate::trouble::Outcome;
+
+pub(crate) fn append(transaction: &Transaction<'_>, batch: RunBatch) -> Outcome<Verdict> {
+    let (number, is_new) = match judge(transaction, &batch)? {
+        Standing::Refused(verdict) => return Ok(verdict),
+        Standing::Known(number) => (number, false),
+        Standing::New(new) => (create(transaction, &batch, new)?, true),
+    };
+    write(Part { transaction, number, is_new }, batch)?;
+    Ok(Verdict::Committed)
+}
+
+enum Standing<'b> {
+    Refused(Verdict),
+    Known(i64),
+    New(&'b NewRun),
+}
+
+/// Looks at the tables, never at what this process remembers: another one may have written since.
+fn judge<'b>(transaction: &Transaction<'_>, batch: &'b RunBatch) -> Outcome<Standing<'b>> {
+    if !batch.is_sound() {
+        return Ok(Standing::Refused(Verdict::Conflict));
+    }
+    let (standing, head) = match (find(transaction, &batch.run)?, &batch.create) {
+        (Some(_), Some(_)) | (None, None) => return Ok(Standing::Refused(Verdict::Conflict)),
+        (Some((_, epoch)), None) if epoch != batch.epoch => return Ok(Standing::Refused(Verdict::Fenced)),
+        (Some((number, _)), None) => (Standing::Known(number), head(transaction, number)?),
+        (None, Some(new)) if was_called_off(transaction, &batch.run, new)? => {
+            return Ok(Standing::Refused(Verdict::Conflict));
+        }
+        (None, Some(new)) => (Standing::New(new), 0),
+    };
+    if head != batch.expected || was_consumed(transaction, batch)? {
+        return Ok(Standing::Refused(Verdict::Conflict));
+    }
+    Ok(standing)
+}
+
+fn find(transaction: &Transaction<'_>, run: &str) -> Outcome<Option<(i64, u64)>> {
+    let mut select = transaction.prepare_cached("SELECT number, epoch FROM runs WHERE id = ?1")?;
+    Ok(select.query_row([run], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+}
+
+fn head(transaction: &Transaction<'_>, number: i64) -> Outcome<u64> {
+    let mut select = transaction
+        .prepare_cached("SELECT first_tick + ticks FROM journal WHERE run = ?1 ORDER BY first_tick DESC LIMIT 1")?;
+    Ok(select.query_row([number], |row| row.get(0)).optional()?.unwrap_or(0))
+}
+
+fn was_called_off(transaction: &Transaction<'_>, run: &Arc<str>, new: &NewRun) -> Outcome<bool> {
+    let Some(request_id) = &new.unless else { return Ok(false) };
+    let mut select = transaction.prepare_cached("SELECT 1 FROM inbox WHERE run = ?1 AND request_id = ?2")?;
+    Ok(select.exists([run, request_id])?)
+}
+
+fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> Outcome<bool> {
+    for request_id in &batch.consumed {
+        let mut select =
+            transaction.prepare_cached("SELECT 1 FROM inbox WHERE run = ?1 AND request_id = ?2 AND consumed = 1")?;
+        if select.exists([&batch.run, request_id])? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A run that begins with a status has it from the beginning: most small runs end in the batch that makes them, and a row
+/// that is written once is in each index once.
+fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> Outcome<i64> {
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO runs (number, id, plan, definition, dialect, status, owner, epoch, created_at, changed_at, parent,
+                           options, options_checksum, result, result_checksum, format)
+         VALUES (1 + max(coalesce((SELECT max(number) FROM runs), 0), coalesce((SELECT max(number) FROM leaving), 0)),
+                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+    )?;
+    let (run, change) = (&batch.run, batch.status.as_ref());
+    let result = change.and_then(|change| change.result.as_ref());
+    Ok(insert.insert(params![
+        run,
+        new.plan.0,
+        new.definition,
+        new.dialect,
+        change.map_or(RunStatus::Pending, |change| change.status).as_str(),
+        new.owner,
+        batch.epoch,
+        new.created_at.0,
+        change.map_or(new.created_at, |change| change.at).0,
+        new.parent,
+        new.options,
+        options_checksum(run, &new.options),
+        result,
+        result.map(|result| result_checksum(run, result)),
+        RUN_FORMAT,
+    ])?)
+}
+
+/// A run in a transaction.
+#[derive(Clone, Copy)]
+struct Part<'t> {
+    transaction: &'t Transaction<'t>,
+    number: i64,
+    /// Its row was made in this transaction, and has its status.
+    is_new: bool,
+}
+
+fn write(part: Part<'_>, batch: RunBatch) -> Outcome<()> {
+    if let Some(record) = batch.record {
+        part.record(batch.expected, record)?;
+    }
+    if let Some(snapshot) = &batch.snapshot {
+        part.snapshot(snapshot)?;
+    }
+    part.turns(&batch.turns, &batch.turn_trims)?;
+    if let Some(before) = batch.trim_before {
+        part.trim(before)?;
+    }
+    if batch.release {
+        part.release()?;
+    }
+    part.blobs(&batch.blobs)?;
+    consume(part.transaction, &batch.run, &batch.consumed)?;
+    if let Some(timer) = batch.timer {
+        let mut update = part.transaction.prepare_cached("UPDATE runs SET timer = ?2 WHERE number = ?1")?;
+        update.execute(params![part.number, timer.map(|timer| timer.0)])?;
+    }
+    if let Some(waits) = &batch.waits {
+        part.waits(waits)?;
+    }
+    if let Some(change) = &batch.status {
+        part.status(&batch.run, change)?;
+    }
+    batch.send.iter().try_for_each(|message| send(part.transaction, message))?;
+    batch.call_off.iter().try_for_each(|message| call_off(part.transaction, message))
+}
+
+impl Part<'_> {
+    fn record(self, first_tick: u64, record: Record) -> Outcome<()> {
+        let Record { ticks, first_event, events, body } = record;
+        let row = JournalRow { first_tick, ticks, first_event, events, body };
+        let mut insert = self.transaction.prepare_cached(
+            "INSERT INTO journal (run, first_tick, ticks, first_event, events, checksum, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?;
+        let checksum = journal_checksum(self.number, &row);
+        insert.execute(params![self.number, first_tick, ticks, first_event, events, checksum, row.body])?;
+        Ok(())
+    }
+
+    fn snapshot(self, new: &NewSnapshot) -> Outcome<()> {
+        let mut insert = self.transaction.prepare_cached(
+            "INSERT OR REPLACE INTO snapshots (run, tick, event, state_hash, checksum, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        let checksum = snapshot_checksum(self.number, new.tick, new.event, &new.state_hash, &new.body);
+        insert.execute(params![self.number, new.tick, new.event, new.state_hash, checksum, new.body])?;
+        Ok(())
+    }
+
+    /// Whoever writes a blob needs it, whoever wrote it before.
+    fn blobs(self, blobs: &[(BlobHash, Vec<u8>)]) -> Outcome<()> {
+        for (hash, body) in blobs {
+            let mut insert = self
+                .transaction
+                .prepare_cached("INSERT OR IGNORE INTO blobs (hash, checksum, body) VALUES (?1, ?2, ?3)")?;
+            insert.execute(params![hash.0, blob_checksum(hash, body), body])?;
+            let mut insert =
+                self.transaction.prepare_cached("INSERT OR IGNORE INTO blob_runs (hash, run) VALUES (?1, ?2)")?;
+            insert.execute(params![hash.0, self.number])?;
+        }
+        Ok(())
+    }
+
+    fn turns(self, turns: &[TurnRow], trims: &[TurnTrim]) -> Outcome<()> {
+        for turn in turns {
+            let mut insert = self.transaction.prepare_cached(
+                "INSERT OR REPLACE INTO turns (run, loop_path, first, last, failed, checksum, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?;
+            let checksum = turn_checksum(self.number, turn);
+            let TurnRow { loop_path, first, last, failed, body } = turn;
+            insert.execute(params![self.number, loop_path, first, last, failed, checksum, body])?;
+        }
+        for trim in trims {
+            let mut delete = self.transaction.prepare_cached(
+                "DELETE FROM turns
+                 WHERE run = ?1 AND loop_path = ?2 AND first >= ?3 AND first < ?4 AND last < ?4 AND failed = 0",
+            )?;
+            delete.execute(params![self.number, trim.loop_path, trim.keep_first, trim.before])?;
+        }
+        Ok(())
+    }
+
+    /// A wait that goes on keeps its position.
+    fn waits(self, waits: &[WaitRow]) -> Outcome<()> {
+        let mut select = self.transaction.prepare_cached("SELECT path FROM waits WHERE run = ?1")?;
+        let known = select.query_map([self.number], |row| row.get(0))?.collect::<rusqlite::Result<Vec<Arc<str>>>>()?;
+        let mut delete = self.transaction.prepare_cached("DELETE FROM waits WHERE run = ?1 AND path = ?2")?;
+        let staying: HashSet<&Arc<str>> = waits.iter().map(|wait| &wait.path).collect();
+        for path in known.iter().filter(|path| !staying.contains(path)) {
+            delete.execute(params![self.number, path])?;
+        }
+        let mut upsert = self.transaction.prepare_cached(
+            "INSERT INTO waits (run, name, path, since, deadline, checksum, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT (run, path) DO UPDATE SET
+                 name = excluded.name, since = excluded.since, deadline = excluded.deadline,
+                 checksum = excluded.checksum, body = excluded.body",
+        )?;
+        for wait in waits {
+            let WaitRow { name, path, body, since, deadline } = wait;
+            let deadline = deadline.map(|deadline| deadline.0);
+            let checksum = wait_checksum(self.number, wait);
+            upsert.execute(params![self.number, name, path, since.0, deadline, checksum, body])?;
+        }
+        Ok(())
+    }
+
+    /// Without a snapshot to start from nothing goes, and the newest row stays: it says how far the journal is.
+    fn trim(self, before: u64) -> Outcome<()> {
+        let mut newest = self.transaction.prepare_cached("SELECT max(tick) FROM snapshots WHERE run = ?1")?;
+        let Some(newest) = newest.query_row([self.number], |row| row.get::<_, Option<u64>>(0))? else { return Ok(()) };
+        let before = before.min(newest);
+        let mut delete = self.transaction.prepare_cached(
+            "DELETE FROM journal
+             WHERE run = ?1 AND first_tick < ?2 AND first_tick + ticks <= ?2
+                 AND first_tick < (SELECT max(first_tick) FROM journal WHERE run = ?1)",
+        )?;
+        delete.execute(params![self.number, before])?;
+        let mut delete = self.transaction.prepare_cached("DELETE FROM snapshots WHERE run = ?1 AND tick < ?2")?;
+        delete.execute(params![self.number, before])?;
+        Ok(())
+    }
+
+    fn release(self) -> Outcome<()> {
+        let mut update = self.transaction.prepare_cached("UPDATE runs SET owner = NULL WHERE number = ?1")?;
+        update.execute([self.number])?;
+        Ok(())
+    }
+
+    fn status(self, run: &Arc<str>, change: &StatusChange) -> Outcome<()> {
+        if !self.is_new {
+            let mut update = self.transaction.prepare_cached(
+                "UPDATE runs SET status = ?2, changed_at = ?3, result = ?4, result_checksum = ?5 WHERE number = ?1",
+            )?;
+            let checksum = change.result.as_ref().map(|result| result_checksum(run, result));
+            update.execute(params![self.number, change.status.as_str(), change.at.0, change.result, checksum])?;
+        }
+        if change.status.is_final() {
+            self.end(run)?;
+        }
+        Ok(())
+    }
+
+    /// A run that has ended waits for nothing and wants nothing. Messages may have come before the run was made; what else
+    /// there is of a new one came with its batch.
+    fn end(self, run: &Arc<str>) -> Outcome<()> {
+        let mut update =
+            self.transaction.prepare_cached("UPDATE runs SET timer = NULL WHERE number = ?1 AND timer IS NOT NULL")?;
+        update.execute([self.number])?;
+        let mut delete = self.transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?;
+        delete.execute([self.number])?;
+        let mut update =
+            self.transaction.prepare_cached("UPDATE inbox SET consumed = 1 WHERE run = ?1 AND consumed = 0")?;
+        update.execute([run])?;
+        Ok(())
+    }
+}
+
+/// The row stays, without its body, so that the same request is recognised for ever. One that came without a message
+/// (from inside the owner's process) is remembered all the same.
+pub(crate) fn consume(transaction: &Transaction<'_>, run: &Arc<str>, consumed: &[Arc<str>]) -> Outcome<()> {
+    for request_id in consumed {
+        let mut upsert = transaction.prepare_cached(
+            "INSERT INTO inbox (run, request_id, at, consumed, checksum, body) VALUES (?1, ?2, 0, 1, ?3, x'')
+             ON CONFLICT (run, request_id) DO UPDATE SET consumed = 1, checksum = excluded.checksum, body = x''",
+        )?;
+        upsert.execute(params![run, request_id, inbox_checksum(run, request_id, &[])])?;
+    }
+    Ok(())
+}
+
+/// For a run that does not exist yet the message waits; for one that has ended it is dropped.
+fn send(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<()> {
+    let mut select = transaction.prepare_cached("SELECT status FROM runs WHERE id = ?1")?;
+    let status: Option<String> = select.query_row([&message.run], |row| row.get(0)).optional()?;
+    let ended = status.and_then(|word| RunStatus::parse(&word)).is_some_and(RunStatus::is_final);
+    if !ended {
+        put_message(transaction, message)?;
+    }
+    Ok(())
+}
+
+/// For a run that does not exist yet the request alone is remembered, as if it had been consumed: it has nobody to wake.
+fn call_off(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<()> {
+    match find(transaction, &message.run)? {
+        Some(_) => send(transaction, message),
+        None => consume(transaction, &message.run, std::slice::from_ref(&message.request_id)),
+    }
+}
+
+/// False if the request is known already.
+pub(crate) fn put_message(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<bool> {
+    let InboxRow { run, request_id, body, at } = message;
+    let mut insert = transaction.prepare_cached(
+        "INSERT OR IGNORE INTO inbox (run, request_id, at, consumed, checksum, body) VALUES (?1, ?2, ?3, 0, ?4, ?5)",
+    )?;
+    let kept = insert.execute(params![run, request_id, at.0, inbox_checksum(run, request_id, body), body])?;
+    Ok(kept == 1)
+}

@@ -1,0 +1,240 @@
+//! Removing runs, in transactions that are short enough for others to write in between.
+//!
+//! A run leaves every listing at once; its rows go piece by piece, under a number that nobody else gets meanwhile. A blob
+//! goes with the last run that has written it: whoever writes the same bytes later writes the blob anew, in the same
+//! transaction as what refers to it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusqlite::{OptionalExtension, Params, Transaction, params};
+use windlass_store::backend::REMOVED_AT_ONCE;
+use windlass_store::{RUN_FORMAT, Removable, Removed, RemovedAll, StoreClean, StoreError, Swept};
+use windlass_value::{BlobHash, Timestamp};
+
+use crate::SqliteStore;
+use crate::schema::unfinished;
+use crate::trouble::Outcome;
+
+/// Rows, and roughly bytes, that one call of `sweep` frees.
+const ROWS_AT_ONCE: u32 = 256;
+const BYTES_AT_ONCE: u64 = 16 * 1024 * 1024;
+
+/// A transaction that has taken this long takes up no further run: others want to write. Its commit comes on top.
+const HELD_UP_MAX: Duration = Duration::from_millis(25);
+
+/// A run, `?1`, and all below it, parents first.
+macro_rules! tree {
+    ($root:literal) => {
+        concat!(
+            "WITH RECURSIVE tree(number, id) AS (
+                 SELECT one.number, one.id FROM runs AS one WHERE one.number = ",
+            $root,
+            " UNION ALL SELECT one.number, one.id FROM runs AS one JOIN tree ON one.parent = tree.id) "
+        )
+    };
+}
+
+/// Somebody in the tree has not ended, or not long enough ago, or was written by a newer program.
+macro_rules! is_needed {
+    ($root:literal, $before:literal, $format:literal) => {
+        concat!(
+            "EXISTS (",
+            tree!($root),
+            "SELECT 1 FROM tree JOIN runs ON runs.number = tree.number WHERE ",
+            unfinished!(),
+            " OR runs.format > ",
+            $format,
+            " OR runs.changed_at >= ",
+            $before,
+            ")"
+        )
+    };
+}
+
+const ROOTS: &str = concat!(
+    "SELECT top.number, top.id FROM runs AS top
+     WHERE top.number > ?2 AND NOT EXISTS (SELECT 1 FROM runs AS above WHERE above.id = top.parent)
+         AND NOT ",
+    is_needed!("top.number", "?1", "?4"),
+    " ORDER BY top.number LIMIT ?3"
+);
+
+const IS_REMOVABLE: &str = concat!(
+    "SELECT top.number FROM runs AS top
+     WHERE top.id = ?1 AND NOT EXISTS (SELECT 1 FROM runs AS above WHERE above.id = top.parent)
+         AND NOT ",
+    is_needed!("top.number", "?2", "?3")
+);
+
+const MEMBERS: &str = concat!(tree!("?1"), "SELECT number, id FROM tree");
+
+const SIZE: &str = concat!(
+    tree!("?1"),
+    "SELECT (SELECT count(*) FROM tree),
+         (SELECT coalesce(sum(length(body)), 0) FROM journal WHERE run IN (SELECT number FROM tree)) +
+         (SELECT coalesce(sum(length(body)), 0) FROM snapshots WHERE run IN (SELECT number FROM tree)) +
+         (SELECT coalesce(sum(length(body)), 0) FROM turns WHERE run IN (SELECT number FROM tree)) +
+         (SELECT coalesce(sum(length(body)), 0) FROM blobs
+          WHERE hash IN (SELECT hash FROM blob_runs WHERE run IN (SELECT number FROM tree))
+              AND NOT EXISTS (SELECT 1 FROM blob_runs
+                              WHERE blob_runs.hash = blobs.hash AND run NOT IN (SELECT number FROM tree)))"
+);
+
+impl StoreClean for SqliteStore {
+    fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Result<Vec<Removable>, StoreError> {
+        self.read(|transaction| {
+            let mut select = transaction.prepare_cached(ROOTS)?;
+            let roots =
+                select.query_map(params![before.0, after, limit, RUN_FORMAT], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let roots = roots.collect::<rusqlite::Result<Vec<(i64, Arc<str>)>>>()?;
+            let mut size = transaction.prepare_cached(SIZE)?;
+            let mut describe = |(number, run): (i64, Arc<str>)| {
+                let (runs, bytes) = size.query_row([number], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                Ok(Removable { number, run, runs, bytes })
+            };
+            roots.into_iter().map(&mut describe).collect()
+        })
+    }
+
+    fn remove(&self, run: &str, before: Timestamp) -> Result<Removed, StoreError> {
+        self.write(|transaction| remove(transaction, run, before, &mut { REMOVED_AT_ONCE }))
+    }
+
+    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<RemovedAll, StoreError> {
+        self.write(|transaction| {
+            let (mut left, mut all, began) = (REMOVED_AT_ONCE, RemovedAll::default(), Instant::now());
+            for run in runs {
+                if left == 0 || (all.runs > 0 && began.elapsed() >= HELD_UP_MAX) {
+                    break;
+                }
+                let removed = remove(transaction, run, before, &mut left)?;
+                all.runs += removed.runs;
+                if removed.more {
+                    break;
+                }
+                all.done += 1;
+            }
+            Ok(all)
+        })
+    }
+
+    fn sweep(&self) -> Result<Swept, StoreError> {
+        self.write(|transaction| {
+            let mut sweeper = Sweeper { transaction, rows: ROWS_AT_ONCE, swept: Swept::default() };
+            sweeper.sweep()?;
+            Ok(sweeper.swept)
+        })
+    }
+}
+
+/// As much of a tree as so many rows are.
+fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mut usize) -> Outcome<Removed> {
+    let mut select = transaction.prepare_cached(IS_REMOVABLE)?;
+    let root: Option<i64> = select.query_row(params![run, before.0, RUN_FORMAT], |row| row.get(0)).optional()?;
+    let Some(root) = root else { return Ok(Removed::default()) };
+    let mut select = transaction.prepare_cached(MEMBERS)?;
+    let tree = select.query_map([root], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let tree = tree.collect::<rusqlite::Result<Vec<(i64, String)>>>()?;
+    let mut removed = Removed::default();
+    // From below, the root last: until then it leads to the rest.
+    for (number, id) in tree.iter().rev() {
+        if *rows == 0 {
+            removed.more = true;
+            break;
+        }
+        *rows = rows.saturating_sub(leave(transaction, *number, id)?);
+        removed.runs += 1;
+    }
+    Ok(removed)
+}
+
+/// Gives how many rows that was.
+fn leave(transaction: &Transaction<'_>, number: i64, id: &str) -> Outcome<usize> {
+    let mut rows = transaction.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([number])?;
+    rows += transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?.execute([number])?;
+    rows += transaction.prepare_cached("DELETE FROM inbox WHERE run = ?1")?.execute([id])?;
+    transaction.prepare_cached("INSERT INTO leaving (number) VALUES (?1)")?.execute([number])?;
+    Ok(rows)
+}
+
+/// What one call frees.
+struct Sweeper<'t> {
+    transaction: &'t Transaction<'t>,
+    rows: u32,
+    swept: Swept,
+}
+
+impl Sweeper<'_> {
+    fn sweep(&mut self) -> Outcome<()> {
+        while let Some(number) = self.next()? {
+            self.rows_of(number)?;
+            if self.is_full() {
+                self.swept.more = true;
+                return Ok(());
+            }
+            self.transaction.prepare_cached("DELETE FROM leaving WHERE number = ?1")?.execute([number])?;
+        }
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows == 0 || self.swept.bytes >= BYTES_AT_ONCE
+    }
+
+    /// A run that has left.
+    fn next(&self) -> Outcome<Option<i64>> {
+        let mut select = self.transaction.prepare_cached("SELECT min(number) FROM leaving")?;
+        Ok(select.query_row([], |row| row.get(0))?)
+    }
+
+    /// A long row may lie on thousands of pages: the bytes are looked at after each.
+    fn rows_of(&mut self, number: i64) -> Outcome<()> {
+        const TABLES: [(&str, &str); 3] = [
+            (
+                "SELECT position FROM journal WHERE run = ?1 LIMIT 1",
+                "DELETE FROM journal WHERE position = ?1 RETURNING length(body)",
+            ),
+            (
+                "SELECT rowid FROM snapshots WHERE run = ?1 LIMIT 1",
+                "DELETE FROM snapshots WHERE rowid = ?1 RETURNING length(body)",
+            ),
+            (
+                "SELECT rowid FROM turns WHERE run = ?1 LIMIT 1",
+                "DELETE FROM turns WHERE rowid = ?1 RETURNING length(body)",
+            ),
+        ];
+        for (select, delete) in TABLES {
+            while !self.is_full()
+                && let Some(row) = self.first::<i64>(select, [number])?
+            {
+                let bytes = self.first::<u64>(delete, [row])?.unwrap_or(0);
+                self.rows -= 1;
+                self.swept.row(bytes);
+            }
+        }
+        while !self.is_full()
+            && let Some(hash) = self.first::<[u8; 32]>("SELECT hash FROM blob_runs WHERE run = ?1 LIMIT 1", [number])?
+        {
+            self.rows -= 1;
+            self.free_blob(&BlobHash(hash), number)?;
+        }
+        Ok(())
+    }
+
+    fn free_blob(&mut self, hash: &BlobHash, number: i64) -> Outcome<()> {
+        let mut delete = self.transaction.prepare_cached("DELETE FROM blob_runs WHERE hash = ?1 AND run = ?2")?;
+        delete.execute(params![hash.0, number])?;
+        let unused = "DELETE FROM blobs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM blob_runs WHERE hash = ?1)
+                      RETURNING length(body)";
+        if let Some(bytes) = self.first::<u64>(unused, [hash.0])? {
+            self.swept.blob(bytes);
+        }
+        Ok(())
+    }
+
+    fn first<T: rusqlite::types::FromSql>(&self, sql: &str, parameters: impl Params) -> Outcome<Option<T>> {
+        let mut statement = self.transaction.prepare_cached(sql)?;
+        Ok(statement.query_row(parameters, |row| row.get(0)).optional()?)
+    }
+}

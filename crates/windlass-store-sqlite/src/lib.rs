@@ -1,0 +1,194 @@
+//! The embedded store: one SQLite file, shared by all processes that work on it.
+
+mod append;
+mod clean;
+mod open;
+mod owners;
+mod read;
+mod records;
+mod rows;
+mod scan;
+mod schema;
+mod trouble;
+mod turnstile;
+mod verify;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use windlass_store::{Owner, StoreError, StoreErrorKind, StoreOwners};
+
+pub use crate::open::{Durability, SqliteOptions};
+use crate::trouble::Outcome;
+use crate::turnstile::Turnstile;
+
+/// How many idle connections for reading are kept.
+const READERS_KEPT: usize = 4;
+
+pub struct SqliteStore {
+    file: PathBuf,
+    owners: PathBuf,
+    options: SqliteOptions,
+    writer: Turnstile<Connection>,
+    readers: Mutex<Vec<Connection>>,
+    /// Asked for one thing only, because the mark it gives is its own.
+    watcher: Mutex<Option<Connection>>,
+    stopped: OnceLock<StoreError>,
+}
+
+/// What the connection that writes is set to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SqliteSettings {
+    pub journal_mode: String,
+    /// 2 is FULL.
+    pub synchronous: i64,
+    pub checkpoint_pages: i64,
+}
+
+impl SqliteStore {
+    /// Opens the store in a directory; makes both if they are missing.
+    pub fn open(directory: &Path, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
+        let file = directory.join("windlass.db");
+        let owners = directory.join("owners");
+        let connection = open::open_writer(directory, &file, &options)?;
+        if !owners::bury(&owners) {
+            open::settle(&connection, &file)?;
+        }
+        Ok(SqliteStore {
+            writer: Turnstile::new(directory, options.patience, connection),
+            readers: Mutex::default(),
+            watcher: Mutex::default(),
+            stopped: OnceLock::new(),
+            file,
+            owners,
+            options,
+        })
+    }
+
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    pub fn settings(&self) -> Result<SqliteSettings, StoreError> {
+        let connection = self.writer.enter()?;
+        let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let read = || -> Outcome<SqliteSettings> {
+            Ok(SqliteSettings {
+                journal_mode: connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?,
+                synchronous: number("synchronous")?,
+                checkpoint_pages: number("wal_autocheckpoint")?,
+            })
+        };
+        read().map_err(|trouble| trouble.into_error(&self.file))
+    }
+
+    /// One write transaction: durable when it returns, without a trace when it fails.
+    fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Outcome<T>) -> Result<T, StoreError> {
+        self.transact(|transaction| Ok((work(transaction)?, true)))
+    }
+
+    /// The same, but what gives `false` leaves no trace either.
+    fn write_if(&self, work: impl FnOnce(&Transaction<'_>) -> Outcome<bool>) -> Result<bool, StoreError> {
+        self.transact(|transaction| work(transaction).map(|whether| (whether, whether)))
+    }
+
+    fn transact<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Outcome<(T, bool)>) -> Result<T, StoreError> {
+        self.refuse_if_stopped()?;
+        let mut connection = self.writer.enter()?;
+        // It may have been stopped by the one we waited for.
+        self.refuse_if_stopped()?;
+        let attempt = |connection: &mut Connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let (outcome, keep) = work(&transaction)?;
+            match keep {
+                true => transaction.commit()?,
+                false => transaction.rollback()?,
+            }
+            Ok(outcome)
+        };
+        self.account(attempt(&mut connection))
+    }
+
+    /// One short read transaction on a connection of its own.
+    fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Outcome<T>) -> Result<T, StoreError> {
+        self.refuse_if_stopped()?;
+        let idle = locked(&self.readers).pop();
+        let attempt = || {
+            let mut connection = match idle {
+                Some(connection) => connection,
+                None => open::open_reader(&self.file, &self.options)?,
+            };
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
+            let outcome = work(&transaction);
+            transaction.finish()?;
+            self.keep_reader(connection);
+            outcome
+        };
+        attempt().map_err(|trouble| trouble.into_error(&self.file))
+    }
+
+    fn keep_reader(&self, connection: Connection) {
+        let mut readers = locked(&self.readers);
+        if readers.len() < READERS_KEPT {
+            readers.push(connection);
+        }
+    }
+
+    fn refuse_if_stopped(&self) -> Result<(), StoreError> {
+        match self.stopped.get() {
+            None => Ok(()),
+            Some(first) => Err(StoreError::stopped_by(first)),
+        }
+    }
+
+    /// After a failed write or sync the cache and the disk may differ, and a second sync would claim success: stop.
+    fn account<T>(&self, outcome: Outcome<T>) -> Result<T, StoreError> {
+        outcome.map_err(|trouble| {
+            let error = trouble.into_error(&self.file);
+            if error.kind == StoreErrorKind::Io {
+                let _ = self.stopped.set(error.clone());
+            }
+            error
+        })
+    }
+}
+
+impl StoreOwners for SqliteStore {
+    fn open_owner(&self) -> Result<Owner, StoreError> {
+        self.refuse_if_stopped()?;
+        owners::open(&self.owners)
+    }
+
+    fn owner_alive(&self, owner: &str) -> Result<bool, StoreError> {
+        self.refuse_if_stopped()?;
+        owners::is_alive(&self.owners, owner)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_store::{PlanRow, StoreRead, StoreWrite};
+
+    #[test]
+    fn a_failed_write_stops_the_store_and_a_full_disk_does_not() {
+        let directory = std::env::temp_dir().join(format!("windlass-failed-write-{}", std::process::id()));
+        let store = SqliteStore::open(&directory, SqliteOptions::default()).expect("a store");
+        let plan = PlanRow { hash: windlass_value::BlobHash([1; 32]), dialect: "loom".to_owned(), body: vec![1] };
+        let failed = |kind| store.account::<()>(Err(StoreError::new(kind, "the disk has failed").into()));
+        assert!(failed(StoreErrorKind::Full).is_err() && store.put_plan(&plan).is_ok());
+        assert!(failed(StoreErrorKind::Io).is_err());
+        for error in [store.put_plan(&plan).err(), store.run("r").err()] {
+            let error = error.expect("everything is refused");
+            assert_eq!(error.kind, StoreErrorKind::Stopped);
+            assert!(error.message.contains("the disk has failed"), "it names the first error: {error}");
+        }
+        std::fs::remove_dir_all(directory).expect("removed");
+    }
+}

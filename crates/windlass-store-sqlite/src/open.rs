@@ -1,0 +1,191 @@
+//! Opening and making the file, and the settings of each connection.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use windlass_store::{StoreError, StoreErrorKind};
+
+use crate::schema::{APPLICATION_ID, FORMAT_VERSION, TABLES};
+use crate::trouble::{Outcome, Trouble, damaged, from_io};
+use crate::turnstile::LockFile;
+
+/// When a commit counts as done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Durability {
+    /// When the disk says that it has it.
+    #[default]
+    Full,
+    /// When the operating system has it: a power failure may lose commits. For benchmarks only.
+    Off,
+}
+
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    pub durability: Durability,
+    /// How long to wait for other processes before giving up with `Busy`.
+    pub patience: Duration,
+    /// How many pages of write-ahead log before they are copied into the database.
+    pub checkpoint_pages: u32,
+    /// A ceiling for the size of the file, in pages of 4 KiB. Tests use it to fill the disk.
+    pub max_pages: Option<u32>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> SqliteOptions {
+        SqliteOptions {
+            durability: Durability::Full,
+            patience: Duration::from_secs(10),
+            // A log that is used again does not grow, and then a sync need not write its new size: small is fast.
+            checkpoint_pages: 1_000,
+            max_pages: None,
+        }
+    }
+}
+
+/// Above this the log file is cut when it starts over; below, its blocks are used again without asking the disk.
+const LOG_BYTES_KEPT: u64 = 64 * 1024 * 1024;
+
+const STATEMENTS_KEPT: usize = 64;
+
+pub(crate) fn open_writer(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
+    make_if_missing(directory, file, options)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    connect(file, flags, options)
+        .and_then(|connection| check_and_set(connection, file, options))
+        .map_err(|trouble| trouble.into_error(file))
+}
+
+pub(crate) fn open_reader(file: &Path, options: &SqliteOptions) -> Outcome<Connection> {
+    connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX, options)
+}
+
+/// Copies what a process that died has left in the log into the database, and syncs that. If it died of a failed sync,
+/// part of its log may be in the system's memory only, although it can be read: nothing must be built on it.
+pub(crate) fn settle(connection: &Connection, file: &Path) -> Result<(), StoreError> {
+    let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    copied.map_err(|error| Trouble::from(error).into_error(file))
+}
+
+fn connect(file: &Path, flags: OpenFlags, options: &SqliteOptions) -> Outcome<Connection> {
+    let connection = Connection::open_with_flags(file, flags)?;
+    connection.busy_timeout(options.patience)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    Ok(connection)
+}
+
+fn check_and_set(connection: Connection, file: &Path, options: &SqliteOptions) -> Outcome<Connection> {
+    check_format(&connection, file)?;
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(damaged(format!("{} cannot keep a write-ahead log (mode {mode}).", file.display()), file).into());
+    }
+    let synchronous = match options.durability {
+        Durability::Full => "FULL",
+        Durability::Off => "OFF",
+    };
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "foreign_keys", false)?;
+    // Plans do not depend on what is bound, so a statement is prepared once and not again with every new number.
+    connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.pragma_update(None, "wal_autocheckpoint", options.checkpoint_pages)?;
+    connection.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES_KEPT, |_| Ok(()))?;
+    if let Some(pages) = options.max_pages {
+        connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+    }
+    Ok(connection)
+}
+
+fn check_format(connection: &Connection, file: &Path) -> Outcome<()> {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (application, version, shown) = (pragma("application_id")?, pragma("user_version")?, file.display());
+    if application != APPLICATION_ID {
+        let message = format!("{shown} is a SQLite database, but not one that Windlass has made.");
+        let hint = "Give another directory, or move that file away.";
+        return Err(StoreError::new(StoreErrorKind::Version, message).hint(hint).file(file).into());
+    }
+    match version {
+        FORMAT_VERSION => Ok(()),
+        newer if newer > FORMAT_VERSION => {
+            let what = format!("the store {shown}");
+            Err(StoreError::needs_newer(&what, "store format", newer.unsigned_abs(), FORMAT_VERSION.unsigned_abs())
+                .file(file)
+                .into())
+        }
+        other => {
+            let message = format!("{shown} says that its format is {other}, which no version of Windlass has made.");
+            Err(StoreError::new(StoreErrorKind::Version, message).hint("Give another directory.").file(file).into())
+        }
+    }
+}
+
+/// A store is made under another name and then renamed, so that a crash leaves a whole store or none; and that needs
+/// one sync of the file and one of the directory, where letting SQLite do it takes about ten.
+fn make_if_missing(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<(), StoreError> {
+    if file.exists() {
+        return Ok(());
+    }
+    make_directory(directory)?;
+    let mut lock = LockFile::new(directory.join("writer.lock"));
+    lock.lock(options.patience)?;
+    if !file.exists() {
+        make(directory, file, options)?;
+    }
+    lock.unlock();
+    Ok(())
+}
+
+fn make_directory(directory: &Path) -> Result<(), StoreError> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    // Runs hold what people would not show to everybody: only the owner may look.
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| from_io(&error, "make the directory", directory))?;
+    match directory.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
+        _ => sync_directory(Path::new(".")),
+    }
+}
+
+fn make(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<(), StoreError> {
+    let unborn = directory.join("windlass.db.new");
+    for leftover in ["", "-wal", "-shm", "-journal"] {
+        // What an interrupted try has left behind; usually nothing.
+        let _ = fs::remove_file(directory.join(format!("windlass.db.new{leftover}")));
+    }
+    write_tables(&unborn, options).map_err(|trouble| trouble.into_error(&unborn))?;
+    // The log and its index get the same mode from SQLite.
+    let private = fs::set_permissions(&unborn, fs::Permissions::from_mode(0o600));
+    private.map_err(|error| from_io(&error, "make private", &unborn))?;
+    if options.durability == Durability::Full {
+        let made = File::open(&unborn).and_then(|made| made.sync_all());
+        made.map_err(|error| from_io(&error, "sync", &unborn))?;
+    }
+    fs::rename(&unborn, file).map_err(|error| from_io(&error, "rename", &unborn))?;
+    sync_directory(directory)
+}
+
+fn write_tables(unborn: &Path, options: &SqliteOptions) -> Outcome<()> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = connect(unborn, flags, options)?;
+    connection.pragma_update(None, "synchronous", "OFF")?;
+    connection.pragma_update_and_check(None, "journal_mode", "memory", |_| Ok(()))?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", FORMAT_VERSION)?;
+    transaction.execute_batch(TABLES)?;
+    transaction
+        .execute("INSERT INTO meta VALUES ('made_by', ?1)", [concat!("windlass ", env!("CARGO_PKG_VERSION"))])?;
+    transaction.commit()?;
+    connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+    connection.close().map_err(|(_, error)| Trouble::from(error))
+}
+
+/// A new name is durable only once its directory is.
+fn sync_directory(directory: &Path) -> Result<(), StoreError> {
+    let synced = File::open(directory).and_then(|opened| opened.sync_all());
+    synced.map_err(|error| from_io(&error, "sync the directory", directory))
+}

@@ -1,0 +1,87 @@
+//! Owners are lock files: the system takes the lock from a process that dies, however it dies.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use windlass_store::{Owner, StoreError};
+
+use crate::trouble::from_io;
+
+const SUFFIX: &str = "lock";
+
+/// Makes a file, locks it and only then gives it the name that others look for, so that nobody sees it unlocked.
+/// Nothing is synced: after a power failure a missing file means what it should, that the owner is dead.
+pub(crate) fn open(directory: &Path) -> Result<Owner, StoreError> {
+    fs::create_dir_all(directory).map_err(|error| from_io(&error, "make", directory))?;
+    let name = fresh_name();
+    let unborn = directory.join(format!("{name}.new"));
+    let failed = |error: std::io::Error| from_io(&error, "make the owner's lock", &unborn);
+    let file = OpenOptions::new().create_new(true).write(true).open(&unborn).map_err(failed)?;
+    file.lock().map_err(failed)?;
+    let path = path_of(directory, &name);
+    fs::rename(&unborn, &path).map_err(failed)?;
+    Ok(Owner::new(name, Life { _file: file, path }))
+}
+
+/// Shared probes do not disturb each other, and a name never comes to life again.
+pub(crate) fn is_alive(directory: &Path, owner: &str) -> Result<bool, StoreError> {
+    let is_name = !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if !is_name {
+        return Ok(false);
+    }
+    is_locked(&path_of(directory, owner))
+}
+
+/// Removes the files of the dead, and tells whether somebody lives. What cannot be looked at is left alone.
+pub(crate) fn bury(directory: &Path) -> bool {
+    let mut somebody_lives = false;
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let is_owner = path.extension().is_some_and(|extension| extension == SUFFIX);
+        if is_owner && matches!(is_locked(&path), Ok(false)) {
+            // Whoever else removes it at the same time does the same thing.
+            let _ = fs::remove_file(&path);
+        } else {
+            somebody_lives = true;
+        }
+    }
+    somebody_lives
+}
+
+fn is_locked(path: &Path) -> Result<bool, StoreError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(from_io(&error, "open", path)),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(from_io(&error, "lock", path)),
+    }
+}
+
+fn path_of(directory: &Path, owner: &str) -> PathBuf {
+    directory.join(format!("{owner}.{SUFFIX}"))
+}
+
+/// Time, process and a random number: never the same twice, also after a restart with the same process id.
+fn fresh_name() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
+    let random = RandomState::new().hash_one(now);
+    format!("{now:x}-{}-{random:016x}", std::process::id())
+}
+
+struct Life {
+    _file: File,
+    path: PathBuf,
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        // A file that stays behind is buried by the next process that opens the store.
+        let _ = fs::remove_file(&self.path);
+    }
+}

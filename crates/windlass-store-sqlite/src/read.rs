@@ -1,0 +1,218 @@
+//! Reads of one run.
+
+use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
+use windlass_store::{
+    InboxRow, JournalRow, PlanRow, RunRow, SnapshotRow, StoreError, StoreRead, TurnHead, TurnRow, check_run_format,
+};
+use windlass_value::BlobHash;
+
+use crate::SqliteStore;
+use crate::rows::{
+    BLOB_COLUMNS, INBOX_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS, TURN_COLUMNS, blob_body,
+    inbox_row, journal_row, plan_row, run_row, snapshot_row, turn_row,
+};
+use crate::trouble::Outcome;
+use crate::write::is_known_request;
+
+impl SqliteStore {
+    pub(crate) fn all<T>(
+        &self,
+        sql: &str,
+        parameters: impl Params,
+        decode: impl Fn(&Row<'_>, &std::path::Path) -> Outcome<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.read(|transaction| self.all_in(transaction, sql, parameters, decode))
+    }
+
+    pub(crate) fn all_in<T>(
+        &self,
+        transaction: &Transaction<'_>,
+        sql: &str,
+        parameters: impl Params,
+        decode: impl Fn(&Row<'_>, &std::path::Path) -> Outcome<T>,
+    ) -> Outcome<Vec<T>> {
+        let mut select = transaction.prepare_cached(sql)?;
+        select.query_and_then(parameters, |row| decode(row, self.file()))?.collect()
+    }
+
+    fn first<T>(
+        &self,
+        sql: &str,
+        parameters: impl Params,
+        decode: impl Fn(&Row<'_>, &std::path::Path) -> Outcome<T>,
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.all(sql, parameters, decode)?.pop())
+    }
+}
+
+impl SqliteStore {
+    /// Reads what is kept of a run, by its number. There is nothing of a run that does not exist.
+    fn of_run<T: Default>(
+        &self,
+        run: &str,
+        read: impl FnOnce(&Transaction<'_>, i64) -> Outcome<T>,
+    ) -> Result<T, StoreError> {
+        self.read(|transaction| match number_of(transaction, run)? {
+            Some(number) => read(transaction, number),
+            None => Ok(T::default()),
+        })
+    }
+}
+
+impl StoreRead for SqliteStore {
+    fn run(&self, run: &str) -> Result<Option<RunRow>, StoreError> {
+        self.first(&format!("SELECT {RUN_COLUMNS} FROM runs WHERE id = ?1"), [run], run_row)
+    }
+
+    fn plan(&self, hash: &BlobHash) -> Result<Option<PlanRow>, StoreError> {
+        self.first(&format!("SELECT {PLAN_COLUMNS} FROM plans WHERE hash = ?1"), [hash.0], plan_row)
+    }
+
+    fn blob(&self, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError> {
+        self.first(&format!("SELECT {BLOB_COLUMNS} FROM blobs WHERE hash = ?1"), [hash.0], blob_body)
+    }
+
+    fn blob_of_run(&self, run: &str, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError> {
+        let sql = format!(
+            "SELECT {BLOB_COLUMNS} FROM blobs WHERE hash = ?1 AND EXISTS (
+                 SELECT 1 FROM blob_runs WHERE hash = ?1 AND run = (SELECT number FROM runs WHERE id = ?2))"
+        );
+        self.first(&sql, params![hash.0, run], blob_body)
+    }
+
+    fn snapshot(&self, run: &str, at_most: Option<u64>) -> Result<Option<SnapshotRow>, StoreError> {
+        let at_most = at_most.map_or(i64::MAX, |tick| i64::try_from(tick).unwrap_or(i64::MAX));
+        let sql = format!(
+            "SELECT {SNAPSHOT_COLUMNS} FROM snapshots
+             WHERE run = ?1 AND tick <= ?2 ORDER BY tick DESC LIMIT 1"
+        );
+        self.of_run(run, |transaction, number| {
+            Ok(self.all_in(transaction, &sql, params![number, at_most], snapshot_row)?.pop())
+        })
+    }
+
+    fn oldest_snapshot(&self, run: &str) -> Result<Option<SnapshotRow>, StoreError> {
+        let sql = format!("SELECT {SNAPSHOT_COLUMNS} FROM snapshots WHERE run = ?1 ORDER BY tick LIMIT 1");
+        self.of_run(run, |transaction, number| Ok(self.all_in(transaction, &sql, [number], snapshot_row)?.pop()))
+    }
+
+    fn journal(&self, run: &str, from: u64, limit: u32) -> Result<Vec<JournalRow>, StoreError> {
+        // Starts at the row that may hold tick `from` in its middle, so that nothing before it is walked over.
+        let sql = format!(
+            "SELECT {JOURNAL_COLUMNS} FROM journal
+             WHERE run = ?1 AND first_tick + ticks > ?2 AND first_tick >= coalesce(
+                 (SELECT first_tick FROM journal WHERE run = ?1 AND first_tick <= ?2 ORDER BY first_tick DESC LIMIT 1), 0)
+             ORDER BY first_tick LIMIT ?3"
+        );
+        self.of_run(run, |transaction, number| {
+            self.all_in(transaction, &sql, params![number, saturated(from), limit], journal_row)
+        })
+    }
+
+    fn journal_by_event(&self, run: &str, from: u64, limit: u32) -> Result<Vec<JournalRow>, StoreError> {
+        let sql = format!(
+            "SELECT {JOURNAL_COLUMNS} FROM journal WHERE run = ?1 AND first_tick >= ?2 AND events > 0
+             ORDER BY first_tick LIMIT ?3"
+        );
+        self.of_run(run, |transaction, number| {
+            let tick = tick_of_event(transaction, number, from)?;
+            self.all_in(transaction, &sql, params![number, tick, limit], journal_row)
+        })
+    }
+
+    fn inbox(&self, run: &str, limit: u32) -> Result<Vec<InboxRow>, StoreError> {
+        let sql =
+            format!("SELECT {INBOX_COLUMNS} FROM inbox WHERE run = ?1 AND consumed = 0 ORDER BY position LIMIT ?2");
+        self.all(&sql, params![run, limit], inbox_row)
+    }
+
+    fn knows_request(&self, run: &str, request_id: &str) -> Result<bool, StoreError> {
+        self.read(|transaction| is_known_request(transaction, run, request_id))
+    }
+
+    fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<TurnRow>, StoreError> {
+        let sql = format!(
+            "SELECT {TURN_COLUMNS} FROM turns
+             WHERE run = ?1 AND loop_path = ?2 AND last >= ?3 AND first >= coalesce(
+                 (SELECT first FROM turns WHERE run = ?1 AND loop_path = ?2 AND first <= ?3
+                  ORDER BY first DESC LIMIT 1), 0)
+             ORDER BY first LIMIT ?4"
+        );
+        self.of_run(run, |transaction, number| {
+            self.all_in(transaction, &sql, params![number, loop_path, saturated(from), limit], turn_row)
+        })
+    }
+
+    fn turn_heads(
+        &self,
+        run: &str,
+        loop_path: &str,
+        from: u64,
+        only_failed: bool,
+        limit: u32,
+    ) -> Result<Vec<TurnHead>, StoreError> {
+        // The body comes last in a row: what is not asked for is not read.
+        let failed = if only_failed { "AND failed = 1" } else { "" };
+        let sql = format!(
+            "SELECT first, last, failed FROM turns
+             WHERE run = ?1 AND loop_path = ?2 AND last >= ?3 AND first >= coalesce(
+                 (SELECT first FROM turns WHERE run = ?1 AND loop_path = ?2 AND first <= ?3
+                  ORDER BY first DESC LIMIT 1), 0) {failed}
+             ORDER BY first LIMIT ?4"
+        );
+        self.of_run(run, |transaction, number| {
+            let head = |row: &Row<'_>, _: &std::path::Path| {
+                Ok(TurnHead { first: row.get(0)?, last: row.get(1)?, failed: row.get(2)? })
+            };
+            self.all_in(transaction, &sql, params![number, loop_path, saturated(from), limit], head)
+        })
+    }
+
+    fn loops(&self, run: &str) -> Result<Vec<String>, StoreError> {
+        // From one path to the next through the index, instead of over every turn of every loop.
+        let sql = "WITH RECURSIVE
+             found(path) AS (
+                 SELECT min(loop_path) FROM turns WHERE run = ?1
+                 UNION ALL
+                 SELECT (SELECT min(loop_path) FROM turns WHERE run = ?1 AND loop_path > path)
+                 FROM found WHERE path IS NOT NULL)
+             SELECT path FROM found WHERE path IS NOT NULL";
+        self.of_run(run, |transaction, number| self.all_in(transaction, sql, [number], |row, _| Ok(row.get(0)?)))
+    }
+}
+
+/// SQLite knows numbers up to 2^63 - 1; what lies beyond is beyond every tick, too.
+fn saturated(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The number under which the run's rows are kept. A run of a newer format is refused.
+fn number_of(transaction: &Transaction<'_>, run: &str) -> Outcome<Option<i64>> {
+    let mut select = transaction.prepare_cached("SELECT number, format FROM runs WHERE id = ?1")?;
+    let found: Option<(i64, u32)> = select.query_row([run], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let Some((number, format)) = found else { return Ok(None) };
+    check_run_format(run, format)?;
+    Ok(Some(number))
+}
+
+/// The first tick at or after which all rows with events hold `event` or later ones. Events rise with ticks, so it is
+/// found by halving; an index on events would cost a page in every commit.
+fn tick_of_event(transaction: &Transaction<'_>, number: i64, event: u64) -> Outcome<u64> {
+    let mut probe = transaction.prepare_cached(
+        "SELECT first_tick, first_event + events FROM journal WHERE run = ?1 AND first_tick >= ?2 AND events > 0
+         ORDER BY first_tick LIMIT 1",
+    )?;
+    let mut newest = transaction.prepare_cached("SELECT max(first_tick) FROM journal WHERE run = ?1")?;
+    let newest: Option<u64> = newest.query_row([number], |row| row.get(0))?;
+    let (mut low, mut high) = (0, newest.map_or(0, |tick| tick + 1));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let found: Option<(u64, u64)> =
+            probe.query_row(params![number, middle], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        match found {
+            Some((tick, end)) if end <= event => low = tick + 1,
+            Some(_) | None => high = middle,
+        }
+    }
+    Ok(low)
+}

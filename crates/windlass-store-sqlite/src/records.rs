@@ -1,0 +1,53 @@
+//! Records: what is not part of any run.
+
+use rusqlite::{OptionalExtension, Transaction, params};
+use windlass_store::backend::record_checksum;
+use windlass_store::{RecordChange, RecordRow, StoreError, StoreRecords};
+
+use crate::SqliteStore;
+use crate::rows::{RECORD_COLUMNS, record_row};
+use crate::trouble::Outcome;
+
+impl StoreRecords for SqliteStore {
+    fn record(&self, kind: &str, key: &str) -> Result<Option<RecordRow>, StoreError> {
+        let sql = format!("SELECT {RECORD_COLUMNS} FROM records WHERE kind = ?1 AND key = ?2");
+        Ok(self.all(&sql, [kind, key], record_row)?.pop())
+    }
+
+    fn records(&self, kind: &str, after_key: &str, limit: u32) -> Result<Vec<RecordRow>, StoreError> {
+        let sql =
+            format!("SELECT {RECORD_COLUMNS} FROM records WHERE kind = ?1 AND key > ?2 ORDER BY kind, key LIMIT ?3");
+        self.all(&sql, params![kind, after_key, limit], record_row)
+    }
+
+    fn change_records(&self, changes: Vec<RecordChange>) -> Result<bool, StoreError> {
+        self.write_if(|transaction| {
+            for change in changes {
+                if !change_record(transaction, change)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
+    }
+}
+
+fn change_record(transaction: &Transaction<'_>, change: RecordChange) -> Outcome<bool> {
+    let RecordChange { kind, key, expected, body, at } = change;
+    let mut select = transaction.prepare_cached("SELECT revision FROM records WHERE kind = ?1 AND key = ?2")?;
+    let revision: Option<u64> = select.query_row([&kind, &key], |row| row.get(0)).optional()?;
+    if expected.is_some_and(|expected| expected != revision.unwrap_or(0)) {
+        return Ok(false);
+    }
+    let mut delete = transaction.prepare_cached("DELETE FROM records WHERE revision = ?1")?;
+    delete.execute([revision])?;
+    let Some(body) = body else { return Ok(true) };
+    let mut insert =
+        transaction.prepare_cached("INSERT INTO records (kind, key, at, checksum, body) VALUES (?1, ?2, ?3, 0, ?4)")?;
+    let revision = insert.insert(params![kind, key, at.0, body])?.unsigned_abs();
+    // The checksum covers the revision, which is known only now.
+    let row = RecordRow { kind, key, revision, body, at };
+    let mut update = transaction.prepare_cached("UPDATE records SET checksum = ?2 WHERE revision = ?1")?;
+    update.execute(params![revision, record_checksum(&row)])?;
+    Ok(true)
+}

@@ -1,0 +1,185 @@
+//! From columns to rows. Every body is checked against its checksum here and nowhere else.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::Row;
+use windlass_store::backend::{checksum, damaged_blob, record_checksum};
+use windlass_store::{
+    InboxRow, JournalRow, OpenWait, PlanRow, RecordRow, RunRow, RunStatus, SnapshotRow, TurnRow, WaitRow,
+};
+use windlass_value::{BlobHash, Timestamp};
+
+use crate::trouble::{Outcome, damaged, damaged_row};
+
+/// The last column says how far the journal is: its newest row always stays, also when older ones are trimmed.
+pub(crate) const RUN_COLUMNS: &str =
+    "number, id, plan, definition, dialect, status, owner, epoch, created_at, changed_at, timer, parent, options,
+     options_checksum, result, result_checksum,
+     (SELECT first_tick + ticks FROM journal WHERE run = runs.number ORDER BY first_tick DESC LIMIT 1), format";
+pub(crate) const JOURNAL_COLUMNS: &str = "run, first_tick, ticks, first_event, events, checksum, body, position";
+pub(crate) const SNAPSHOT_COLUMNS: &str = "run, tick, event, state_hash, checksum, body, rowid";
+pub(crate) const PLAN_COLUMNS: &str = "hash, dialect, checksum, body, rowid";
+pub(crate) const BLOB_COLUMNS: &str = "hash, checksum, body, rowid";
+pub(crate) const TURN_COLUMNS: &str = "run, loop_path, first, last, failed, checksum, body, rowid";
+pub(crate) const INBOX_COLUMNS: &str = "run, request_id, at, checksum, body, position";
+pub(crate) const WAIT_COLUMNS: &str =
+    "waits.run, runs.id, runs.definition, name, path, since, deadline, checksum, body, position";
+pub(crate) const RECORD_COLUMNS: &str = "kind, key, at, checksum, body, revision";
+
+pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> Outcome<RunRow> {
+    let number: i64 = row.get(0)?;
+    let (id, options, result): (Arc<str>, Vec<u8>, Option<Vec<u8>>) = (row.get(1)?, row.get(12)?, row.get(14)?);
+    let (options_sum, result_sum): (u32, Option<u32>) = (row.get(13)?, row.get(15)?);
+    let expected = (options_checksum(&id, &options), result.as_ref().map(|result| result_checksum(&id, result)));
+    if (options_sum, result_sum) != expected {
+        return Err(damaged_row("runs", number, file).into());
+    }
+    let word: String = row.get(5)?;
+    let unknown = || damaged(format!("Table runs, row {number} has the unknown status {word:?}."), file);
+    Ok(RunRow {
+        number,
+        run: id,
+        plan: BlobHash(row.get(2)?),
+        definition: row.get(3)?,
+        dialect: row.get(4)?,
+        status: RunStatus::parse(&word).ok_or_else(unknown)?,
+        owner: row.get(6)?,
+        epoch: row.get(7)?,
+        created_at: Timestamp(row.get(8)?),
+        changed_at: Timestamp(row.get(9)?),
+        timer: row.get::<_, Option<i64>>(10)?.map(Timestamp),
+        parent: row.get(11)?,
+        options,
+        result,
+        ticks: row.get::<_, Option<u64>>(16)?.unwrap_or(0),
+        format: row.get(17)?,
+    })
+}
+
+pub(crate) fn journal_row(row: &Row<'_>, file: &Path) -> Outcome<JournalRow> {
+    let run: i64 = row.get(0)?;
+    let found = JournalRow {
+        first_tick: row.get(1)?,
+        ticks: row.get(2)?,
+        first_event: row.get(3)?,
+        events: row.get(4)?,
+        body: row.get(6)?,
+    };
+    check(row, 5, journal_checksum(run, &found), "journal", file)?;
+    Ok(found)
+}
+
+pub(crate) fn snapshot_row(row: &Row<'_>, file: &Path) -> Outcome<SnapshotRow> {
+    let run: i64 = row.get(0)?;
+    let found = SnapshotRow { tick: row.get(1)?, event: row.get(2)?, state_hash: row.get(3)?, body: row.get(5)? };
+    let expected = snapshot_checksum(run, found.tick, found.event, &found.state_hash, &found.body);
+    check(row, 4, expected, "snapshots", file)?;
+    Ok(found)
+}
+
+pub(crate) fn plan_row(row: &Row<'_>, file: &Path) -> Outcome<PlanRow> {
+    let found = PlanRow { hash: BlobHash(row.get(0)?), dialect: row.get(1)?, body: row.get(3)? };
+    check(row, 2, plan_checksum(&found), "plans", file)?;
+    Ok(found)
+}
+
+pub(crate) fn blob_body(row: &Row<'_>, file: &Path) -> Outcome<Vec<u8>> {
+    let (hash, body): (BlobHash, Vec<u8>) = (BlobHash(row.get(0)?), row.get(2)?);
+    match row.get::<_, u32>(1)? == blob_checksum(&hash, &body) {
+        true => Ok(body),
+        false => Err(damaged(damaged_blob(&hash), file).into()),
+    }
+}
+
+pub(crate) fn turn_row(row: &Row<'_>, file: &Path) -> Outcome<TurnRow> {
+    let run: i64 = row.get(0)?;
+    let found = TurnRow {
+        loop_path: row.get(1)?,
+        first: row.get(2)?,
+        last: row.get(3)?,
+        failed: row.get(4)?,
+        body: row.get(6)?,
+    };
+    check(row, 5, turn_checksum(run, &found), "turns", file)?;
+    Ok(found)
+}
+
+pub(crate) fn inbox_row(row: &Row<'_>, file: &Path) -> Outcome<InboxRow> {
+    let found = InboxRow { run: row.get(0)?, request_id: row.get(1)?, at: Timestamp(row.get(2)?), body: row.get(4)? };
+    check(row, 3, inbox_checksum(&found.run, &found.request_id, &found.body), "inbox", file)?;
+    Ok(found)
+}
+
+pub(crate) fn open_wait(row: &Row<'_>, file: &Path) -> Outcome<OpenWait> {
+    let run: i64 = row.get(0)?;
+    let wait = WaitRow {
+        name: row.get(3)?,
+        path: row.get(4)?,
+        since: Timestamp(row.get(5)?),
+        deadline: row.get::<_, Option<i64>>(6)?.map(Timestamp),
+        body: row.get(8)?,
+    };
+    check(row, 7, wait_checksum(run, &wait), "waits", file)?;
+    Ok(OpenWait { position: row.get(9)?, run: row.get(1)?, definition: row.get(2)?, wait })
+}
+
+pub(crate) fn record_row(row: &Row<'_>, file: &Path) -> Outcome<RecordRow> {
+    let found = RecordRow {
+        kind: row.get(0)?,
+        key: row.get(1)?,
+        at: Timestamp(row.get(2)?),
+        body: row.get(4)?,
+        revision: row.get(5)?,
+    };
+    check(row, 3, record_checksum(&found), "records", file)?;
+    Ok(found)
+}
+
+/// In every list of columns the checksum is followed by the body, and that by the number of the row.
+fn check(row: &Row<'_>, column: usize, expected: u32, table: &str, file: &Path) -> Outcome<()> {
+    match row.get::<_, u32>(column)? == expected {
+        true => Ok(()),
+        false => Err(damaged_row(table, row.get::<_, i64>(column + 2)?, file).into()),
+    }
+}
+
+pub(crate) fn options_checksum(id: &str, options: &[u8]) -> u32 {
+    checksum(&[], &[id.as_bytes(), options])
+}
+
+pub(crate) fn result_checksum(id: &str, result: &[u8]) -> u32 {
+    checksum(&[], &[id.as_bytes(), result])
+}
+
+pub(crate) fn journal_checksum(run: i64, row: &JournalRow) -> u32 {
+    let numbers = [run.unsigned_abs(), row.first_tick, row.ticks.into(), row.first_event, row.events.into()];
+    checksum(&numbers, &[&row.body])
+}
+
+pub(crate) fn snapshot_checksum(run: i64, tick: u64, event: u64, state_hash: &[u8; 32], body: &[u8]) -> u32 {
+    checksum(&[run.unsigned_abs(), tick, event], &[state_hash, body])
+}
+
+pub(crate) fn plan_checksum(plan: &PlanRow) -> u32 {
+    checksum(&[], &[&plan.hash.0, plan.dialect.as_bytes(), &plan.body])
+}
+
+pub(crate) fn blob_checksum(hash: &BlobHash, body: &[u8]) -> u32 {
+    checksum(&[], &[&hash.0, body])
+}
+
+pub(crate) fn turn_checksum(run: i64, row: &TurnRow) -> u32 {
+    let numbers = [run.unsigned_abs(), row.first, row.last, row.failed.into()];
+    checksum(&numbers, &[row.loop_path.as_bytes(), &row.body])
+}
+
+pub(crate) fn inbox_checksum(run: &str, request_id: &str, body: &[u8]) -> u32 {
+    checksum(&[], &[run.as_bytes(), request_id.as_bytes(), body])
+}
+
+pub(crate) fn wait_checksum(run: i64, row: &WaitRow) -> u32 {
+    let deadline = row.deadline.map_or(0, |deadline| deadline.0.unsigned_abs());
+    let numbers = [run.unsigned_abs(), row.since.0.unsigned_abs(), deadline];
+    checksum(&numbers, &[row.name.as_bytes(), row.path.as_bytes(), &row.body])
+}

@@ -1,0 +1,126 @@
+//! Who may write next: one transaction at a time, in this process and among all, and nobody waits for ever.
+//!
+//! A lock alone starves: whoever lets go of it takes it again before a waiting process has woken up. So there are two.
+//! Everybody takes the gate, then the place, then lets go of the gate. Whoever waits for the place holds the gate, and
+//! a busy writer that comes round again has to queue behind it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use windlass_store::{StoreError, StoreErrorKind};
+
+use crate::trouble::from_io;
+
+pub(crate) struct Turnstile<T> {
+    gate: Mutex<LockFile>,
+    place: Mutex<Place<T>>,
+    patience: Duration,
+}
+
+struct Place<T> {
+    lock: LockFile,
+    content: T,
+}
+
+/// The right to write, and what is needed for it.
+pub(crate) struct Turn<'t, T> {
+    place: MutexGuard<'t, Place<T>>,
+}
+
+impl<T> Turnstile<T> {
+    pub fn new(directory: &Path, patience: Duration, content: T) -> Turnstile<T> {
+        Turnstile {
+            gate: Mutex::new(LockFile::new(directory.join("turnstile.lock"))),
+            place: Mutex::new(Place { lock: LockFile::new(directory.join("writer.lock")), content }),
+            patience,
+        }
+    }
+
+    pub fn enter(&self) -> Result<Turn<'_, T>, StoreError> {
+        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        gate.lock(self.patience)?;
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let entered = place.lock.lock(self.patience);
+        gate.unlock();
+        entered.map(|()| Turn { place })
+    }
+}
+
+impl<T> Deref for Turn<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.place.content
+    }
+}
+
+impl<T> DerefMut for Turn<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.place.content
+    }
+}
+
+impl<T> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        self.place.lock.unlock();
+    }
+}
+
+/// A file that is locked and unlocked again and again.
+pub(crate) struct LockFile {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl LockFile {
+    pub fn new(path: PathBuf) -> LockFile {
+        LockFile { path, file: None }
+    }
+
+    pub fn lock(&mut self, patience: Duration) -> Result<(), StoreError> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => self.open()?,
+        };
+        match file.try_lock() {
+            Ok(()) => self.file = Some(file),
+            Err(TryLockError::WouldBlock) => self.file = Some(self.wait(file, patience)?),
+            Err(TryLockError::Error(error)) => return Err(from_io(&error, "lock", &self.path)),
+        }
+        Ok(())
+    }
+
+    fn open(&self) -> Result<File, StoreError> {
+        let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&self.path);
+        opened.map_err(|error| from_io(&error, "open", &self.path))
+    }
+
+    /// The system's lock call queues us but knows no time limit, so a thread waits in it. If we lose patience, the
+    /// thread gets the lock some day, finds nobody to hand the file to, and closes it: that lets go of the lock.
+    fn wait(&self, file: File, patience: Duration) -> Result<File, StoreError> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let waiting = move || drop(sender.send(file.lock().map(|()| file)));
+        let spawned = std::thread::Builder::new().name("windlass-lock".to_owned()).spawn(waiting);
+        spawned.map_err(|error| from_io(&error, "start a thread to lock", &self.path))?;
+        match receiver.recv_timeout(patience) {
+            Ok(Ok(file)) => Ok(file),
+            Ok(Err(error)) => Err(from_io(&error, "lock", &self.path)),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(self.too_long(patience)),
+        }
+    }
+
+    fn too_long(&self, patience: Duration) -> StoreError {
+        let message = format!("Another process has held {} for {} s.", self.path.display(), patience.as_secs_f32());
+        let hint = "Look for another windlass process that is stopped or hangs; ending it frees the store.";
+        StoreError::new(StoreErrorKind::Busy, message).hint(hint).file(&self.path)
+    }
+
+    pub fn unlock(&mut self) {
+        // A handle that cannot be unlocked is closed instead, which has the same effect.
+        self.file = self.file.take().filter(|file| file.unlock().is_ok());
+    }
+}

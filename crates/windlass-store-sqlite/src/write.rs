@@ -1,0 +1,123 @@
+//! The writes.
+
+use std::sync::Arc;
+
+use rusqlite::{OptionalExtension, Transaction, params};
+use windlass_store::{
+    Claim, InboxRow, InboxVerdict, PlanRow, RUN_FORMAT, RunBatch, RunStatus, StoreError, StoreWrite, Verdict,
+    check_run_format,
+};
+
+use crate::append::{append, consume, put_message};
+use crate::rows::plan_checksum;
+use crate::trouble::Outcome;
+use crate::{SqliteStore, owners};
+
+impl StoreWrite for SqliteStore {
+    fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<Verdict>, StoreError> {
+        self.write(|transaction| batches.into_iter().map(|batch| append(transaction, batch)).collect())
+    }
+
+    fn put_plan(&self, plan: &PlanRow) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            let mut insert = transaction.prepare_cached(
+                "INSERT OR IGNORE INTO plans (hash, dialect, checksum, body) VALUES (?1, ?2, ?3, ?4)",
+            )?;
+            insert.execute(params![plan.hash.0, plan.dialect, plan_checksum(plan), plan.body])?;
+            Ok(())
+        })
+    }
+
+    fn claim(&self, run: &str, owner: &str) -> Result<Claim, StoreError> {
+        self.write(|transaction| self.claim_in(transaction, run, owner))
+    }
+
+    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<Claim>, StoreError> {
+        self.write(|transaction| runs.iter().map(|run| self.claim_in(transaction, run, owner)).collect())
+    }
+
+    fn release(&self, run: &str, epoch: u64) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            let mut update = transaction.prepare_cached("UPDATE runs SET owner = NULL WHERE id = ?1 AND epoch = ?2")?;
+            update.execute(params![run, epoch])?;
+            Ok(())
+        })
+    }
+
+    fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
+        self.write(|transaction| {
+            if is_known_request(transaction, &message.run, &message.request_id)? {
+                return Ok(InboxVerdict::Duplicate);
+            }
+            let Some(standing) = Standing::of(transaction, &message.run)? else { return Ok(InboxVerdict::NoSuchRun) };
+            check_run_format(&message.run, standing.format)?;
+            if standing.ended {
+                return Ok(InboxVerdict::Ended);
+            }
+            put_message(transaction, message)?;
+            let owner = match standing.owner {
+                Some(owner) if owners::is_alive(&self.owners, &owner)? => Some(owner),
+                _ => None,
+            };
+            Ok(InboxVerdict::Accepted { owner })
+        })
+    }
+
+    fn note_request(&self, run: &str, request_id: &str) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            if Standing::of(transaction, run)?.is_none() || is_known_request(transaction, run, request_id)? {
+                return Ok(());
+            }
+            consume(transaction, &run.into(), &[request_id.into()])
+        })
+    }
+}
+
+impl SqliteStore {
+    fn claim_in(&self, transaction: &Transaction<'_>, run: &str, owner: &str) -> Outcome<Claim> {
+        let Some(standing) = Standing::of(transaction, run)? else { return Ok(Claim::NoSuchRun) };
+        if standing.format > RUN_FORMAT {
+            return Ok(Claim::NeedsNewer { format: standing.format });
+        }
+        if standing.ended {
+            return Ok(Claim::Ended);
+        }
+        match standing.owner {
+            Some(holder) if holder != owner && owners::is_alive(&self.owners, &holder)? => Ok(Claim::HeldBy(holder)),
+            _ => {
+                let epoch = standing.epoch + 1;
+                let mut update = transaction
+                    .prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3, format = ?4 WHERE number = ?1")?;
+                update.execute(params![standing.number, owner, epoch, RUN_FORMAT])?;
+                Ok(Claim::Owned { epoch })
+            }
+        }
+    }
+}
+
+pub(crate) fn is_known_request(transaction: &Transaction<'_>, run: &str, request_id: &str) -> Outcome<bool> {
+    let mut select = transaction.prepare_cached("SELECT 1 FROM inbox WHERE run = ?1 AND request_id = ?2")?;
+    Ok(select.exists([run, request_id])?)
+}
+
+/// What a writer that is not the owner needs to know about a run.
+struct Standing {
+    number: i64,
+    owner: Option<String>,
+    epoch: u64,
+    format: u32,
+    ended: bool,
+}
+
+impl Standing {
+    fn of(transaction: &Transaction<'_>, run: &str) -> Outcome<Option<Standing>> {
+        let mut select =
+            transaction.prepare_cached("SELECT number, owner, epoch, status, format FROM runs WHERE id = ?1")?;
+        let found = select.query_row([run], |row| {
+            let status: String = row.get(3)?;
+            let ended = RunStatus::parse(&status).is_some_and(RunStatus::is_final);
+            Ok(Standing { number: row.get(0)?, owner: row.get(1)?, epoch: row.get(2)?, format: row.get(4)?, ended })
+        });
+        Ok(found.optional()?)
+    }
+}

@@ -1,0 +1,201 @@
+//! Several processes on one store: this test program starts itself again as the others.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use common::{Scratch, open};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use windlass_store::conformance::batches::{creation, tick};
+use windlass_store::{
+    Claim, InboxRow, InboxVerdict, StoreErrorKind, StoreOwners, StoreRead, StoreScan, StoreWrite, Verdict,
+};
+use windlass_value::Timestamp;
+
+const ROLE: &str = "WINDLASS_STORE_TEST_ROLE";
+const DIRECTORY: &str = "WINDLASS_STORE_TEST_DIRECTORY";
+
+/// Not a test of its own: what the other processes do. Without a role there is nothing to do.
+#[test]
+fn other_process() {
+    let (Ok(role), Ok(directory)) = (std::env::var(ROLE), std::env::var(DIRECTORY)) else { return };
+    let directory = Path::new(&directory);
+    match role.as_str() {
+        "busy writer" => write_until_killed(directory),
+        "writer with a small disk" => write_until_full(directory),
+        other => panic!("unknown role {other}"),
+    }
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n{line}").and_then(|()| out.flush()).expect("the parent listens");
+}
+
+/// Claims the run and appends to it as fast as it can; says so after each commit.
+fn write_until_killed(directory: &Path) {
+    let store = open(directory);
+    let owner = store.open_owner().expect("an owner");
+    let Claim::Owned { epoch } = store.claim("r", &owner.name).expect("claim") else { panic!("the run is free") };
+    say(&format!("owner {}", owner.name));
+    let mut next = store.run("r").expect("read").expect("a run").ticks;
+    loop {
+        let mut batch = tick("r", next, body(next));
+        batch.epoch = epoch;
+        assert_eq!(store.append(vec![batch]).expect("append"), [Verdict::Committed]);
+        next += 1;
+        say(&format!("acked {next}"));
+    }
+}
+
+/// Writes until the system refuses to let a file grow, then tries everything again.
+fn write_until_full(directory: &Path) {
+    let store = open(directory);
+    let mut next = 0;
+    let first = loop {
+        match store.append(vec![tick("r", next, body(next))]) {
+            Ok(_) => next += 1,
+            Err(error) => break error,
+        }
+    };
+    say(&format!("acked {next}"));
+    assert_eq!(first.kind, StoreErrorKind::Full, "{first}");
+    assert!(first.message.contains("may grow beyond"), "{first}");
+    let again = store.append(vec![tick("r", next, body(next))]).expect_err("it is as full as before");
+    assert_eq!(again.kind, StoreErrorKind::Full, "{again}");
+    assert_eq!(store.run("r").expect("whoever only reads needs no room").expect("a run").ticks, next);
+    let unlimited = Rlimit { current: None, ..getrlimit(Resource::Fsize) };
+    setrlimit(Resource::Fsize, unlimited).expect("the limit is raised");
+    assert_eq!(store.append(vec![tick("r", next, body(next))]).expect("there is room again"), [Verdict::Committed]);
+    say("goes on");
+}
+
+fn body(number: u64) -> Vec<u8> {
+    format!("tick {number} ").repeat(30).into_bytes()
+}
+
+struct Other {
+    process: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Other {
+    fn start(role: &str, directory: &Path, wrapper: Option<&str>) -> Other {
+        let this = std::env::current_exe().expect("this program");
+        let mut command = match wrapper {
+            None => Command::new(&this),
+            Some(script) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", script]).arg(&this);
+                shell
+            }
+        };
+        command.args(["--exact", "other_process", "--nocapture", "--test-threads=1"]);
+        command.env(ROLE, role).env(DIRECTORY, directory).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().expect("the other process starts");
+        let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+        Other { process, lines }
+    }
+
+    /// Reads until a line that begins with the word, and gives what follows it.
+    fn hear(&mut self, word: &str) -> String {
+        let mut lines = self.lines.by_ref().map(|line| line.expect("text"));
+        let found = lines.find_map(|line| line.strip_prefix(word).map(|rest| rest.trim().to_owned()));
+        found.unwrap_or_else(|| panic!("the other process should say {word:?}"))
+    }
+
+    fn hear_acked(&mut self, at_least: u64) {
+        while self.hear("acked").parse::<u64>().expect("a number") < at_least {}
+    }
+
+    /// Kills it without warning and gives the last number it had acknowledged.
+    fn kill(mut self) -> u64 {
+        self.process.kill().expect("killed");
+        self.process.wait().expect("waited for");
+        // The last line may be cut off in the middle: then its number is not whole, and was not said.
+        let said: Vec<String> = self.lines.by_ref().map_while(Result::ok).collect();
+        let whole = said.iter().rev().skip(1).find_map(|line| line.strip_prefix("acked "));
+        whole.map_or(0, |number| number.parse().expect("a number"))
+    }
+}
+
+#[test]
+fn kill_9_in_the_middle_of_appends_loses_nothing_acknowledged() {
+    let scratch = Scratch::new();
+    open(scratch.path()).append(vec![creation("r")]).expect("append");
+    let mut held = 0;
+    for life in 1..=6 {
+        let mut other = Other::start("busy writer", scratch.path(), None);
+        let owner = other.hear("owner");
+        let heard = held + 23 * life;
+        other.hear_acked(heard);
+        let acknowledged = other.kill();
+
+        let store = open(scratch.path());
+        assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
+        held = store.run("r").expect("read").expect("a run").ticks;
+        assert!(held >= acknowledged.max(heard), "{heard} and {acknowledged} acknowledged, {held} held");
+        let rows = store.journal("r", 0, u32::MAX).expect("read");
+        assert_eq!(rows.len() as u64, held);
+        assert!(rows.iter().zip(0..).all(|(row, number)| row.body == body(number)), "byte for byte");
+        assert!(!store.owner_alive(&owner).expect("alive"), "death takes the sign of life");
+    }
+}
+
+#[test]
+fn a_second_process_gets_in_beside_a_busy_writer() {
+    const MESSAGES: usize = 200;
+    let scratch = Scratch::new();
+    let store = open(scratch.path());
+    store.append(vec![creation("r")]).expect("append");
+    let mut other = Other::start("busy writer", scratch.path(), None);
+    let owner = other.hear("owner");
+    other.hear_acked(20);
+    // Its lines must be read meanwhile, or it waits for us instead of being busy.
+    let listening = std::thread::spawn(move || {
+        other.hear_acked(400);
+        other
+    });
+
+    let commits = || store.run("r").expect("read").expect("a run").ticks;
+    let mut waits = Vec::new();
+    for number in 0..MESSAGES {
+        let request_id = format!("signal-{number}").into();
+        let message = InboxRow { run: "r".into(), request_id, body: b"go".to_vec(), at: Timestamp(1) };
+        let before = commits();
+        let verdict = store.inbox_put(&message).expect("put");
+        waits.push(commits() - before);
+        assert_eq!(verdict, InboxVerdict::Accepted { owner: Some(owner.clone()) });
+    }
+    assert_eq!(store.inbox("r", 1_000).expect("read").len(), MESSAGES);
+    let mut other = listening.join().expect("the busy writer goes on");
+    other.hear_acked(commits());
+    other.kill();
+    waits.sort();
+    let (half, worst) = (waits[MESSAGES / 2], waits[MESSAGES - 1]);
+    println!("inbox_put beside a busy writer: half of them wait for {half} of its commits or fewer, one for {worst}");
+    // Without the turnstile it goes first hundreds of times. Counted in commits, it does not matter how fast the machine is.
+    assert!(half <= 30, "half of them wait for more than {half} commits");
+    assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
+}
+
+/// The system refuses to let a file grow beyond a limit, which to a writer is a full disk.
+#[test]
+#[cfg(unix)]
+fn a_file_that_may_not_grow_is_a_full_disk_and_loses_nothing_acknowledged() {
+    let scratch = Scratch::new();
+    open(scratch.path()).append(vec![creation("r")]).expect("append");
+    let script = r#"trap "" XFSZ; ulimit -S -f 1000; exec "$0" "$@""#;
+    let mut other = Other::start("writer with a small disk", scratch.path(), Some(script));
+    let acknowledged: u64 = other.hear("acked").parse().expect("a number");
+    other.hear("goes on");
+    assert!(other.process.wait().expect("it ends by itself").success());
+    assert!(acknowledged > 20, "{acknowledged} commits before the limit");
+
+    let (store, next) = (open(scratch.path()), acknowledged + 1);
+    assert_eq!(store.run("r").expect("read").expect("a run").ticks, next);
+    assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
+    assert_eq!(store.append(vec![tick("r", next, vec![1])]).expect("append"), [Verdict::Committed]);
+}

@@ -1,0 +1,26 @@
+//! The smallest batches, for a store's own tests beside the suite.
+
+use windlass_value::{BlobHash, Timestamp};
+
+use crate::{NewRun, Record, RunBatch};
+
+/// Creates a run, and does nothing else.
+pub fn creation(run: &str) -> RunBatch {
+    let create = NewRun {
+        plan: BlobHash([1; 32]),
+        definition: "test".to_owned(),
+        dialect: "none".to_owned(),
+        owner: None,
+        created_at: Timestamp(1),
+        parent: None,
+        unless: None,
+        options: Vec::new(),
+    };
+    RunBatch { run: run.into(), epoch: 1, create: Some(create), ..RunBatch::default() }
+}
+
+/// Appends one tick that publishes one event.
+pub fn tick(run: &str, expected: u64, body: Vec<u8>) -> RunBatch {
+    let record = Record { ticks: 1, first_event: expected, events: 1, body };
+    RunBatch { run: run.into(), epoch: 1, expected, record: Some(record), ..RunBatch::default() }
+}

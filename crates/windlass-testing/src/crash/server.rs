@@ -1,0 +1,263 @@
+//! The program as a server, and a client that knows no more than HTTP.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::crash::worker::Worker;
+
+/// Nothing here takes this long; whoever waits longer has found a hang.
+const HANG: Duration = Duration::from_secs(300);
+
+/// Between two looks at something outside.
+const LOOKS_EVERY: Duration = Duration::from_millis(2);
+
+/// A server that listens. It is killed when it is dropped.
+pub struct Server {
+    child: Child,
+    address: String,
+    token: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where a server listens, and for how long its workers may be silent.
+#[derive(Clone, Copy, Default)]
+pub struct Serving {
+    /// None of its own: any that is free.
+    pub port: u16,
+    pub lease_seconds: Option<u64>,
+}
+
+impl Server {
+    /// On a store of its own, or on one that another has left. It may call services of this machine.
+    pub fn start(folder: &Path, extra: &[&str]) -> Server {
+        Server::start_as(folder, Serving::default(), extra)
+    }
+
+    pub fn start_as(folder: &Path, how: Serving, extra: &[&str]) -> Server {
+        let settings = folder.join("windlass.toml");
+        let lease = how.lease_seconds.map_or(String::new(), |seconds| format!("lease = \"PT{seconds}S\"\n"));
+        let rules = format!("[server]\nrate = 1000000\n{lease}[server.outbound]\nallow = [\"127.0.0.1\"]\n");
+        std::fs::write(&settings, rules).expect("settings can be written");
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log")).expect("a log");
+        let mut command = Command::new(crate::crash::program());
+        let bind = format!("127.0.0.1:{}", how.port);
+        command.args(["serve", "--json", "--log", "json", "--bind", &bind]).args(extra);
+        command.arg("--store").arg(folder.join("store")).arg("--config").arg(settings);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let mut child = command.spawn().expect("the program can be started");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("its output is ours");
+        BufReader::new(stdout).read_line(&mut line).expect("it says where it is");
+        let told: Value = serde_json::from_str(&line)
+            .unwrap_or_else(|_| panic!("it does not start: {line}{}", log_of(folder).join("\n")));
+        let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+        let token = std::fs::read_to_string(text("token_file")).unwrap_or_default().trim().to_owned();
+        Server { child, address: text("address").trim_start_matches("http://").to_owned(), token }
+    }
+
+    /// As the system does it: no goodbye.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it can be waited for");
+    }
+
+    /// Asks it to stop.
+    pub fn terminate(&self) {
+        let pid = self.child.id().to_string();
+        let told = Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there");
+        assert!(told.success());
+    }
+
+    /// Waits until it has ended by itself.
+    pub fn ends(mut self) -> ExitStatus {
+        let mut status = None;
+        until(|| {
+            status = self.child.try_wait().expect("it can be waited for");
+            status.is_some()
+        });
+        status.expect("it has ended")
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub fn port(&self) -> u16 {
+        let port = self.address.rsplit(':').next().and_then(|port| port.parse().ok());
+        port.expect("an address has a port")
+    }
+
+    pub fn token(&self) -> String {
+        self.token.clone()
+    }
+
+    /// A worker that has nothing but the address and the token: a process in a folder of its own.
+    pub fn worker(&self, folder: &Path, name: &str, words: &[&str]) -> Worker {
+        Worker::start(folder, name, &self.url(), &self.token, words)
+    }
+
+    pub fn client(&self) -> Client {
+        Client { address: self.address.clone(), token: self.token.clone(), stream: None }
+    }
+
+    pub fn until_ready(&self) -> Duration {
+        let (begun, mut client) = (Instant::now(), self.client());
+        until(|| client.ask("GET", "/readyz", None).is_ok_and(|(status, _)| status == 200));
+        begun.elapsed()
+    }
+}
+
+/// A port for a server that goes and comes back: below those that the system gives out by itself, so that nobody gets it
+/// by chance while the server is away.
+pub fn own_port() -> u16 {
+    let from = 20_000 + (std::process::id() % 10_000) as u16;
+    let free = (from..32_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.expect("a free port")
+}
+
+/// What servers in this folder have said.
+pub fn log_of(folder: &Path) -> Vec<String> {
+    let path: PathBuf = folder.join("log");
+    std::fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+/// Waits for something outside to become true.
+pub fn until(mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < HANG, "it never came true");
+        // Those who are waited for need the processor more.
+        std::thread::sleep(LOOKS_EVERY);
+    }
+}
+
+/// One connection, kept as long as it lasts.
+pub struct Client {
+    address: String,
+    token: String,
+    stream: Option<BufReader<TcpStream>>,
+}
+
+impl Client {
+    /// The status and the body. An error means that nobody knows what became of it.
+    pub fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Value)> {
+        let (status, body) = self.exchange(method, path, body)?;
+        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+    }
+
+    fn exchange(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Vec<u8>)> {
+        let kept = self.stream.is_some();
+        let mut asked = self.exchange_once(method, path, body);
+        // One that was silent for long may have been closed meanwhile.
+        if asked.is_err() && kept && method == "GET" {
+            self.stream = None;
+            asked = self.exchange_once(method, path, body);
+        }
+        if asked.is_err() {
+            self.stream = None;
+        }
+        asked
+    }
+
+    fn exchange_once(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Vec<u8>)> {
+        let stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                let stream = TcpStream::connect(&self.address)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(HANG))?;
+                BufReader::new(stream)
+            }
+        };
+        let stream = self.stream.insert(stream);
+        let text = body.map(Value::to_string).unwrap_or_default();
+        let (address, token, length) = (&self.address, &self.token, text.len());
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{text}"
+        );
+        stream.get_mut().write_all(request.as_bytes())?;
+        let mut line = String::new();
+        let gone = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+        if stream.read_line(&mut line)? == 0 {
+            return Err(gone());
+        }
+        let status = line.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(gone)?;
+        let mut length = 0;
+        loop {
+            line.clear();
+            if stream.read_line(&mut line)? == 0 {
+                return Err(gone());
+            }
+            let lower = line.trim().to_ascii_lowercase();
+            if lower.is_empty() {
+                break;
+            }
+            if let Some(value) = lower.strip_prefix("content-length:") {
+                length = value.trim().parse().map_err(|_| gone())?;
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body)?;
+        Ok((status, body))
+    }
+
+    /// Of a route that does not answer with JSON.
+    pub fn text(&mut self, path: &str) -> String {
+        let (status, body) = self.exchange("GET", path, None).expect("an answer");
+        let body = String::from_utf8_lossy(&body).into_owned();
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    /// For what must succeed.
+    pub fn get(&mut self, path: &str) -> Value {
+        let (status, body) = self.ask("GET", path, None).expect("an answer");
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    pub fn register(&mut self, name: &str, source: &str) {
+        self.register_for(name, source, &serde_json::json!({}));
+    }
+
+    /// For workers with these labels.
+    pub fn register_for(&mut self, name: &str, source: &str, labels: &Value) {
+        let body = serde_json::json!({ "name": name, "source": source, "labels": labels });
+        let (status, answer) = self.ask("POST", "/api/v1/definitions", Some(&body)).expect("an answer");
+        assert!(status < 300, "{name}: {answer:#}");
+    }
+
+    pub fn start(&mut self, definition: &str, id: &str, input: &Value) -> std::io::Result<(u16, Value)> {
+        let body = serde_json::json!({ "definition": definition, "id": id, "input": input });
+        self.ask("POST", "/api/v1/runs", Some(&body))
+    }
+
+    /// All runs that nobody else has called, by id, with their statuses.
+    pub fn statuses(&mut self) -> std::collections::BTreeMap<String, String> {
+        let mut found = std::collections::BTreeMap::new();
+        let mut before = String::new();
+        loop {
+            let page = self.get(&format!("/api/v1/runs?limit=500{before}"));
+            for item in page["items"].as_array().expect("a page") {
+                let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
+                assert!(found.insert(text("run"), text("status")).is_none(), "a run is listed twice");
+            }
+            match page["next"].as_i64() {
+                Some(next) => before = format!("&before={next}"),
+                None => return found,
+            }
+        }
+    }
+}

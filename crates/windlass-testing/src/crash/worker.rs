@@ -1,0 +1,68 @@
+//! The program as a worker.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use crate::crash::server::until;
+
+/// A worker at work. It is killed when it is dropped.
+pub struct Worker {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Worker {
+    /// It has been answered by the server when this returns.
+    pub fn start(folder: &Path, name: &str, url: &str, token: &str, words: &[&str]) -> Worker {
+        let home = folder.join(format!("worker-{name}"));
+        std::fs::create_dir_all(&home).expect("a folder");
+        let log = home.join("log");
+        let file = std::fs::File::create(&log).expect("a log");
+        let mut command = Command::new(crate::crash::program());
+        command.args(["worker", "--server", url, "--name", name]).args(words);
+        command.current_dir(&home).env("WINDLASS_TOKEN", token);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        let worker = Worker { child: command.spawn().expect("the program can be started"), log };
+        until(|| worker.said("connected"));
+        worker
+    }
+
+    /// Whether it has said so of itself.
+    pub fn said(&self, part: &str) -> bool {
+        self.log().contains(part)
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// TERM, STOP, CONT.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let told = Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill is there");
+        assert!(told.success(), "kill -{name}");
+    }
+
+    /// As the system does it: no goodbye.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it can be waited for");
+    }
+
+    /// Waits until it has ended by itself.
+    pub fn ends(mut self) -> (ExitStatus, String) {
+        let mut status = None;
+        until(|| {
+            status = self.child.try_wait().expect("it can be waited for");
+            status.is_some()
+        });
+        (status.expect("it has ended"), self.log())
+    }
+}

@@ -1,0 +1,147 @@
+//! kill -9 around every commit of a pipeline: what the journal knows to be done is not done again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use windlass_testing::crash::{finished, program};
+
+struct Trial {
+    folder: tempfile::TempDir,
+}
+
+/// A task of a turn, and which try of it: the line that it leaves.
+type Line = (String, String, u64);
+
+impl Trial {
+    fn new() -> Trial {
+        Trial { folder: tempfile::tempdir().expect("a folder can be made") }
+    }
+
+    fn command(&self, verb: &str, words: &[&str]) -> Output {
+        let mut command = Command::new(program());
+        command.arg(verb).arg("--json").arg("--store").arg(self.folder.path().join("store"));
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        finished(command)
+    }
+
+    fn run(&self, extra: &[&str]) -> Output {
+        let definition = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/definitions/pipeline.yaml");
+        let file = format!("file={}", self.folder.path().join("lines").display());
+        let words = [&[definition.to_str().expect("a path"), "--id", "crash", "--virtual-time", "--set", &file], extra];
+        self.command("run", &words.concat())
+    }
+
+    fn resume(&self, extra: &[&str]) -> Output {
+        self.command("resume", &[&["crash"], extra].concat())
+    }
+
+    /// How often each task was really run.
+    fn lines(&self) -> BTreeMap<Line, usize> {
+        let text = std::fs::read_to_string(self.folder.path().join("lines")).unwrap_or_default();
+        let mut lines = BTreeMap::new();
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [task, item, attempt] = words[..] else { panic!("a line that nobody wrote: {line}") };
+            *lines.entry((task.to_owned(), item.to_owned(), attempt.parse().expect("a number"))).or_default() += 1;
+        }
+        lines
+    }
+
+    /// The tasks whose end is in the journal.
+    fn reported(&self) -> Vec<Line> {
+        let output = self.command("events", &["crash"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let processed = events.filter(|event| event["type"] == "task.processed");
+        let line = |event: Value| {
+            let path = event["path"].as_str().expect("a path");
+            let item = if path.contains("[0]") { "a" } else { "b" };
+            let task = event["task"].as_str().expect("a task").to_owned();
+            (task, item.to_owned(), event["attempt"].as_u64().expect("a number"))
+        };
+        processed.map(line).collect()
+    }
+}
+
+fn was_killed(output: &Output) -> bool {
+    use std::os::unix::process::ExitStatusExt;
+    output.status.signal() == Some(9)
+}
+
+fn end_of(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let value: Value = serde_json::from_str(&text)
+        .unwrap_or_else(|error| panic!("not a result: {error}\n{text}\n{}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(value["status"], "succeeded", "{value:#}");
+    value["steps"]["start"]["output"].clone()
+}
+
+#[test]
+fn what_was_reported_is_not_run_again() {
+    let whole = Trial::new();
+    let end = end_of(&whole.run(&[]));
+    assert_eq!(end["results"], serde_json::json!(["a 2", "b 2"]), "{end:#}");
+    let expected = whole.lines();
+    assert!(expected.len() == 8 && expected.values().all(|times| *times == 1), "{expected:?}");
+    let (mut kills, mut between) = (0, 0);
+    for moment in ["before", "after"] {
+        for commit in 1.. {
+            let trial = Trial::new();
+            let point = format!("{moment}:{commit}");
+            if !was_killed(&trial.run(&["--crash-at", &point])) {
+                break;
+            }
+            let mut reported = trial.reported();
+            let mut lives = 2;
+            if was_killed(&trial.resume(&["--crash-at", &format!("{moment}:2")])) {
+                reported = trial.reported();
+                lives += 1;
+            }
+            between += usize::from(reported.len() % 4 == 3);
+            let last = trial.resume(&[]);
+            let last = if last.status.code() == Some(3) { trial.run(&[]) } else { last };
+            assert_eq!(end_of(&last), end, "killed {point}");
+            let lines = trial.lines();
+            assert_eq!(lines.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "killed {point}");
+            for line in &reported {
+                // A task whose end was kept by the first life only may have been cut by the second: but never both.
+                assert!(
+                    lines[line] < lives,
+                    "killed {point}: {line:?} was reported, and was run {} times",
+                    lines[line]
+                );
+            }
+            assert!(lines.values().all(|times| *times <= lives), "killed {point}: {lines:?}");
+            kills += lives - 1;
+        }
+    }
+    assert!(kills >= 20 && between >= 4, "{kills} kills, {between} of them between the second task and the third");
+}
+
+/// The plainest case, by itself: the second task has ended, the third has not begun.
+#[test]
+fn a_kill_between_two_tasks_repeats_neither() {
+    let mut seen = 0;
+    for commit in 1.. {
+        let trial = Trial::new();
+        if !was_killed(&trial.run(&["--crash-at", &format!("after:{commit}")])) {
+            break;
+        }
+        let (reported, before) = (trial.reported(), trial.lines());
+        end_of(&trial.resume(&[]));
+        let after = trial.lines();
+        for line in &reported {
+            assert_eq!((before[line], after[line]), (1, 1), "killed after commit {commit}: {line:?}");
+        }
+        let turn =
+            |item: &str| reported.iter().filter(|(_, of, _)| of == item).map(|(task, ..)| task.as_str()).collect();
+        let first: Vec<&str> = turn("a");
+        if first == ["one", "two", "two"] {
+            assert_eq!(after.values().copied().max(), Some(1), "nothing at all is run twice");
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "it was killed between the second task and the third");
+}

@@ -1,0 +1,328 @@
+//! A server and its workers as processes of their own, killed, stopped and asked to go in the middle of jobs. Every turn is
+//! in the result once; effects are counted outside, and whatever was done again was done under the same key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::{Value, json};
+use windlass_testing::crash::Seeded;
+use windlass_testing::crash::server::{Client, Server, Serving, log_of, own_port, until};
+use windlass_testing::crash::worker::Worker;
+use windlass_testing::test_service::{TestService, Wire};
+
+const TURNS: usize = 50;
+
+/// The seconds of a lease whose end is waited for. Whoever lives must not be silent for so long, however busy the machine is.
+const QUICK: u64 = 5;
+
+/// Those of a lease that nobody waits for.
+const PATIENT: u64 = 60;
+
+/// One turn after the other: each is an effect that is counted, and a pause in which something can happen.
+const CALLS: &str = r#"{"actions": {"turns": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 50)",
+    "limit": {"count": 100, "timeout": "PT1H"}, "actions": {
+        "call": {"type": "http", "inputs": {"method": "POST", "uri": "SERVICE/count/@{triggerBody().me}-@{variables('loopIndex')}"}},
+        "slow": {"type": "http", "inputs": {"uri": "SERVICE/slow?ms=20"}, "runAfter": {"call": ["Succeeded"]}}}}}}"#;
+
+/// Several turns at once: each leaves a line with its key.
+const LINES: &str = "metadata: {name: lines}\nworkflow:\n- step: turns\n  \
+    loop: {in: '{{ range(50) | list }}', iterator: n, spec: {mode: parallel, max_in_flight: 6}}\n  \
+    tool:\n    kind: shell\n    cmds: |\n      echo \"$WINDLASS_KEY {{ n }}\" >> FILE; sleep 0.05\n";
+
+struct World {
+    folder: tempfile::TempDir,
+    service: TestService,
+    lease_seconds: u64,
+}
+
+impl World {
+    fn new(lease_seconds: u64) -> World {
+        let folder = tempfile::tempdir().expect("a folder");
+        World { folder, service: TestService::start().expect("the service starts"), lease_seconds }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// On the port of another that was there before, if it had one.
+    fn server(&self, port: u16) -> Server {
+        Server::start_as(self.path(), Serving { port, lease_seconds: Some(self.lease_seconds) }, &[])
+    }
+
+    fn worker(&self, server: &Server, name: &str) -> Worker {
+        server.worker(self.path(), name, WORDS)
+    }
+
+    fn register(&self, client: &mut Client) {
+        let base = self.service.url("");
+        let calls = CALLS.replace("SERVICE", base.trim_end_matches('/'));
+        client.register_for("calls", &calls, &json!({ "at": "plant" }));
+        client.register("lines", &LINES.replace("FILE", &self.lines_file().display().to_string()));
+    }
+
+    fn lines_file(&self) -> std::path::PathBuf {
+        self.path().join("lines")
+    }
+
+    /// Starts both loops; they are called after their definitions.
+    fn begin(&self, client: &mut Client) {
+        for definition in ["calls", "lines"] {
+            let (status, body) = client.start(definition, definition, &json!({ "me": "r" })).expect("an answer");
+            assert_eq!(status, 202, "{body}");
+        }
+    }
+
+    /// How often each effect was made, by its turn: under one key each, and none is missing.
+    fn effects(&self) -> BTreeMap<String, u64> {
+        let mut keys: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut times: BTreeMap<String, u64> = BTreeMap::new();
+        let lines = std::fs::read_to_string(self.lines_file()).unwrap_or_default();
+        let lines = lines.lines().map(|line| {
+            let (key, turn) = line.split_once(' ').expect("a key and a turn");
+            (format!("line {turn}"), key.to_owned(), 1)
+        });
+        let calls = self.service.effects().into_iter().map(|effect| (effect.path, effect.key, effect.times));
+        for (effect, key, count) in lines.chain(calls) {
+            keys.entry(effect.clone()).or_default().insert(key);
+            *times.entry(effect).or_default() += count;
+        }
+        let lines = (0..TURNS).map(|turn| format!("line {turn}"));
+        let expected: BTreeSet<String> = (0..TURNS).map(|turn| format!("/count/r-{turn}")).chain(lines).collect();
+        assert_eq!(times.keys().cloned().collect::<BTreeSet<_>>(), expected);
+        for (effect, keys) in &keys {
+            assert_eq!(keys.len(), 1, "{effect} was made under {} keys", keys.len());
+        }
+        let all: BTreeSet<&String> = keys.values().flatten().collect();
+        assert_eq!(all.len(), expected.len(), "two effects share a key");
+        times
+    }
+
+    /// Waits for both runs, and looks at every turn of them.
+    fn finish(&self, client: &mut Client, workers: &[&Worker]) -> BTreeMap<String, u64> {
+        let ended = |status: &String| !["running", "waiting", "pending"].contains(&status.as_str());
+        until(|| client.statuses().values().all(ended));
+        let logs = || {
+            let workers: Vec<String> = workers.iter().map(|worker| worker.log()).collect();
+            format!("{:#?}\n{}", log_of(self.path()), workers.join("\n"))
+        };
+        for run in ["calls", "lines"] {
+            let detail = client.get(&format!("/api/v1/runs/{run}"));
+            assert_eq!(detail["status"], "succeeded", "{run}: {}\n{}", detail["error"], logs());
+            let turns = client.get(&format!("/api/v1/runs/{run}/turns?loop=turns&limit=1000"));
+            assert_eq!(turns["total"], TURNS, "{run}");
+            let numbers: BTreeSet<u64> = items(&turns["turns"]).map(|turn| number(&turn["iteration"])).collect();
+            let good = items(&turns["turns"]).filter(|turn| turn["status"] == "succeeded").count();
+            assert_eq!((numbers.len(), good), (TURNS, TURNS), "{run}: every turn once: {turns}");
+        }
+        self.effects()
+    }
+}
+
+/// Of the tasks that are here for workers, all; and of those that the server could do, the ones with the label.
+const WORDS: &[&str] = &["--tools", "http,shell", "--label", "at=plant", "--slots", "4"];
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().expect("a number")
+}
+
+/// The worker's jobs, as the server sees them.
+fn held(client: &mut Client, worker: &str) -> Vec<Value> {
+    let workers = client.get("/api/v1/workers");
+    let named = items(&workers["items"]).find(|item| item["name"] == worker);
+    named.into_iter().flat_map(|item| items(&item["held"])).cloned().collect()
+}
+
+#[test]
+fn a_server_that_is_killed_comes_back_on_its_port_and_finds_its_workers() {
+    const DEATHS: u64 = 3;
+    let world = World::new(QUICK);
+    let port = own_port();
+    let mut server = world.server(port);
+    world.register(&mut server.client());
+    let workers = ["one", "two"].map(|name| world.worker(&server, name));
+    world.begin(&mut server.client());
+    let mut random = Seeded(11);
+    for _ in 0..DEATHS {
+        let target = world.service.requests() + 5 + random.below(15);
+        until(|| world.service.requests() >= target);
+        server.kill();
+        server = world.server(port);
+        assert_eq!(server.port(), port);
+    }
+    let times = world.finish(&mut server.client(), &[&workers[0], &workers[1]]);
+    assert!(times.values().all(|times| *times <= 1 + DEATHS), "{times:?}");
+    let again = times.values().filter(|times| **times > 1).count();
+    println!("{} effects, {again} of them more than once after {DEATHS} deaths of the server", times.len());
+    for worker in workers {
+        worker.signal("TERM");
+        let (status, said) = worker.ends();
+        assert!(status.success(), "{status}: {said}");
+        // One that had no slot free has perhaps asked for nothing meanwhile.
+        assert_eq!(said.contains("the server is away"), said.contains("the server is back"), "{said}");
+    }
+}
+
+#[test]
+fn what_a_killed_worker_had_is_done_by_another() {
+    let world = World::new(QUICK);
+    let server = world.server(0);
+    let mut client = server.client();
+    world.register(&mut client);
+    let (first, second) = (world.worker(&server, "first"), world.worker(&server, "second"));
+    world.begin(&mut client);
+    let mut lost = 0;
+    until(|| {
+        lost = held(&mut client, "first").len();
+        lost > 0 && world.service.requests() >= 10
+    });
+    first.kill();
+    let third = world.worker(&server, "third");
+    let times = world.finish(&mut client, &[&second, &third]);
+    assert!(times.values().all(|times| *times <= 2), "{times:?}");
+    let again = times.values().filter(|times| **times > 1).count();
+    println!("{again} effects were made again after the death of a worker that had {lost} jobs");
+    // What it had at that moment, or has got since.
+    assert!(again <= 4, "{again} were done again");
+}
+
+#[test]
+fn a_worker_that_is_asked_to_stop_finishes_what_it_has() {
+    let world = World::new(PATIENT);
+    let server = world.server(0);
+    let mut client = server.client();
+    world.register(&mut client);
+    let (first, second) = (world.worker(&server, "first"), world.worker(&server, "second"));
+    world.begin(&mut client);
+    until(|| !held(&mut client, "first").is_empty() && world.service.requests() >= 10);
+    first.signal("TERM");
+    let (status, said) = first.ends();
+    assert!(status.success() && said.contains("drained"), "{status}: {said}");
+    let workers = client.get("/api/v1/workers");
+    assert!(items(&workers["items"]).all(|worker| worker["name"] != "first"), "it has left: {workers}");
+    let times = world.finish(&mut client, &[&second]);
+    assert!(times.values().all(|times| *times == 1), "nothing was done again: {times:?}");
+}
+
+/// Whoever runs it first waits for `go1`, the second for `go2`; each says which it was.
+const WAITS: &str = "metadata: {name: waits}\nworkflow:\n- step: start\n  tool:\n    kind: shell\n    cmds: |\n      \
+    echo \"$WINDLASS_KEY\" >> DIR/keys; n=$(wc -l < DIR/keys | tr -d ' ')\n      \
+    while [ ! -e DIR/go$n ]; do sleep 0.02; done; touch DIR/done$n; echo \"number $n\"\n";
+
+/// One job that is begun twice, and how far each of the two gets.
+struct Twice {
+    world: World,
+    server: Server,
+    client: Client,
+    /// All that the first one says goes over it.
+    wire: Wire,
+}
+
+impl Twice {
+    /// With a first worker, which has begun.
+    fn begin() -> (Twice, Worker) {
+        let world = World::new(QUICK);
+        let server = world.server(0);
+        let mut client = server.client();
+        client.register("waits", &WAITS.replace("DIR", &world.path().display().to_string()));
+        let wire = Wire::to(([127, 0, 0, 1], server.port()).into()).expect("a wire");
+        let first = Worker::start(world.path(), "first", &wire.url(), &server.token(), WORDS);
+        let (status, body) = client.start("waits", "r", &json!({})).expect("an answer");
+        assert_eq!(status, 202, "{body}");
+        let twice = Twice { world, server, client, wire };
+        until(|| twice.keys().len() == 1);
+        (twice, first)
+    }
+
+    fn keys(&self) -> Vec<String> {
+        let keys = std::fs::read_to_string(self.world.path().join("keys")).unwrap_or_default();
+        keys.lines().map(str::to_owned).collect()
+    }
+
+    fn go(&self, number: usize) {
+        std::fs::write(self.world.path().join(format!("go{number}")), "").expect("written");
+    }
+
+    fn is_done(&self, number: usize) -> bool {
+        self.world.path().join(format!("done{number}")).exists()
+    }
+
+    /// A second worker, which has begun as well: under the next epoch.
+    fn second(&mut self) -> Worker {
+        let second = self.world.worker(&self.server, "second");
+        until(|| self.keys().len() == 2);
+        let given = held(&mut self.client, "second");
+        assert_eq!((given.len(), given[0]["epoch"].as_u64()), (1, Some(1)), "{given:?}");
+        second
+    }
+
+    /// What the second says is the result, and both had one key.
+    fn ends_with_the_second(&mut self) {
+        assert_eq!(self.client.statuses()["r"], "running", "the first one's result was not taken");
+        self.go(2);
+        until(|| self.client.statuses()["r"] == "succeeded");
+        let detail = self.client.get("/api/v1/runs/r").to_string();
+        assert!(detail.contains("number 2") && !detail.contains("number 1"), "{detail}");
+        let keys = self.keys();
+        assert_eq!((keys.len(), &keys[0]), (2, &keys[1]), "both had the same key");
+        let metrics = self.client.text("/metrics");
+        assert!(metrics.contains("windlass_leases_expired_total{tool=\"shell\"} 1"), "{metrics}");
+    }
+
+    /// It is no worse for that: the first takes the next job.
+    fn the_first_goes_on(&mut self, second: Worker) {
+        drop(second);
+        let (status, body) = self.client.start("waits", "again", &json!({})).expect("an answer");
+        assert_eq!(status, 202, "{body}");
+        until(|| !held(&mut self.client, "first").is_empty());
+        self.go(3);
+        until(|| self.client.statuses()["again"] == "succeeded");
+    }
+}
+
+/// Killed with -9, it leaves nothing behind that still works.
+#[test]
+fn what_a_killed_worker_has_started_ends_with_it() {
+    let (mut twice, first) = Twice::begin();
+    first.kill();
+    let _second = twice.second();
+    twice.go(1);
+    twice.ends_with_the_second();
+    assert!(!twice.is_done(1), "it was killed, too");
+}
+
+#[test]
+fn what_a_stopped_worker_says_when_it_wakes_up_counts_for_nothing() {
+    let (mut twice, first) = Twice::begin();
+    first.signal("STOP");
+    let second = twice.second();
+    // What the first has started ends meanwhile.
+    twice.go(1);
+    until(|| twice.is_done(1));
+    first.signal("CONT");
+    // The server has told it so while it slept, or refuses its result.
+    until(|| twice.wire.count("WND-3010") + twice.wire.count("\"lost\":[{") > 0);
+    until(|| held(&mut twice.client, "first").is_empty());
+    twice.ends_with_the_second();
+    twice.the_first_goes_on(second);
+}
+
+#[test]
+fn what_a_worker_has_done_while_it_was_cut_off_is_refused() {
+    let (mut twice, _first) = Twice::begin();
+    twice.wire.hold();
+    let second = twice.second();
+    // It ends its work and reports it, and does not know that nobody hears.
+    twice.go(1);
+    until(|| twice.wire.count("/worker/complete") > 0);
+    assert_eq!(twice.wire.count("WND-3010"), 0);
+    twice.wire.let_go();
+    // Its report is refused, or the reply to its heartbeat comes first and it drops the report.
+    until(|| twice.wire.count("WND-3010") + twice.wire.count("\"lost\":[{") > 0);
+    twice.ends_with_the_second();
+    twice.the_first_goes_on(second);
+}

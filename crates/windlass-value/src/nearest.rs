@@ -1,0 +1,58 @@
+//! The name that was probably meant: one rule for every message that says "did you mean".
+
+/// Characters of a name that are compared: the time must not depend on what somebody wrote into a file.
+const MAX_COMPARED_CHARS: usize = 96;
+
+/// Returns the candidate that differs least from a name, letter case aside; None if all differ by more than a third.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = folded(name);
+    let length = wanted.chars().count();
+    // Any two names of one or two letters are near to each other: one must at least begin as the other does.
+    let alike = |candidate: &&str| {
+        let other = folded(candidate);
+        length > 2 || other.starts_with(&wanted) || wanted.starts_with(&other)
+    };
+    nearest_within(name, candidates.into_iter().filter(alike), (length / 3).clamp(1, 4))
+}
+
+/// Returns the candidate that differs least from a name, letter case aside, if at most `max_edits` letters differ.
+pub fn nearest_within<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+    max_edits: usize,
+) -> Option<&'a str> {
+    let scored = candidates.into_iter().map(|candidate| (edit_distance(name, candidate), candidate));
+    scored.filter(|(edits, _)| *edits <= max_edits).min_by_key(|(edits, _)| *edits).map(|(_, candidate)| candidate)
+}
+
+/// Counts the single-letter changes between two texts, letter case aside; two neighbours swapped count as one.
+pub fn edit_distance(one: &str, other: &str) -> usize {
+    strsim::osa_distance(&folded(one), &folded(other))
+}
+
+fn folded(name: &str) -> String {
+    name.chars().take(MAX_COMPARED_CHARS).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{edit_distance, nearest, nearest_within};
+
+    #[test]
+    fn small_slips_are_found_and_strangers_are_not() {
+        let names = ["until", "while", "doUntil", "foreach"];
+        assert_eq!(nearest("unitl", names), Some("until"));
+        assert_eq!(nearest("WHILE", names), Some("while"));
+        assert_eq!(nearest("for_each", names), Some("foreach"));
+        assert_eq!(nearest("dountil", names), Some("doUntil"));
+        assert_eq!(nearest("banana", names), None);
+        assert_eq!(nearest("", names), None);
+    }
+
+    #[test]
+    fn the_number_of_edits_can_be_given() {
+        assert_eq!(nearest_within("sync.3.store", ["sync[3].store"], 6), Some("sync[3].store"));
+        assert_eq!(nearest_within("sync.3.store", ["sync[3].store"], 1), None);
+        assert_eq!(edit_distance("retyr", "Retry"), 1);
+    }
+}

@@ -1,0 +1,135 @@
+//! Workflows of agents in the registry of dialects.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use windlass_core::plan::Plan;
+use windlass_dialect::{
+    Compiled, Context, Detail, Detection, Dialect, InputWarning, Parsed, Problems, Reading, ReportEntry, ReportSection,
+    unused_inputs,
+};
+use windlass_expr::cel::Cel;
+use windlass_syntax::Yaml;
+use windlass_value::{Language, Value};
+
+use crate::{Options, compile_tree, finished, is_json, recognise, schema};
+
+/// The zenflow dialect. Its own options are [`Options`]; what they share with the context comes from the context.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Zenflow;
+
+impl Dialect for Zenflow {
+    fn name(&self) -> &'static str {
+        "zenflow"
+    }
+
+    fn describe(&self) -> &'static str {
+        "YAML or JSON with a `name` and `steps`"
+    }
+
+    fn detect(&self, reading: &Reading<'_>) -> Detection {
+        let parsed = raw(reading);
+        let mentions = || !reading.looks_like_json() && reading.has_line(&["steps:", "agents:"]);
+        match &parsed.tree {
+            Some(tree) if recognise(tree) => Detection::Yes,
+            _ if parsed.found.has_errors() && mentions() => Detection::Broken,
+            _ => Detection::No,
+        }
+    }
+
+    fn compile(&self, reading: &Reading<'_>, context: &Context) -> Result<Compiled, Problems> {
+        let Parsed { tree, found } = parsed(reading);
+        match tree {
+            Some(tree) => compile_tree(reading.source, &tree, found, &options(context)),
+            None => Err(found.into()),
+        }
+    }
+
+    /// The language of agents comes from whoever has agents.
+    fn languages(&self) -> Vec<Arc<dyn Language>> {
+        vec![Arc::new(Cel)]
+    }
+
+    /// Nobody sees what is not declared; `context` is what the command line gives.
+    fn check_input(&self, plan: &Plan, input: &Value) -> Vec<InputWarning> {
+        let mut unused = unused_inputs(plan, input, |key| key == "context");
+        if plan.parameters.is_empty() && input.as_map().is_some() {
+            let hint = "it has no inputs: declare them under `x-windlass: {inputs: {name: default}}`";
+            unused.iter_mut().for_each(|warning| warning.hint = hint.to_owned());
+        }
+        unused
+    }
+
+    /// The answers of agents: the last step that completed as a whole, those before it at a glance.
+    fn report(&self, _: &Plan, output: &Value) -> Vec<ReportSection> {
+        let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        let Some(steps) = output.get("steps").and_then(Value::as_map) else { return Vec::new() };
+        let completed = steps.iter().filter(|(_, step)| text(step, "status").as_deref() == Some("completed"));
+        let completed: Vec<(&Arc<str>, &Value)> = completed.collect();
+        let content = |step: &Value| step.get("content").filter(|content| content.as_str() != Some("")).cloned();
+        let result = |step: &Value| step.get("result").filter(|result| !result.is_null()).cloned();
+        let entry = |name: &Arc<str>, value, detail| ReportEntry { name: name.to_string(), value, detail };
+        let mut sections = Vec::new();
+        if let Some(((name, last), before)) = completed.split_last() {
+            let glance = |(name, step): &(&Arc<str>, &Value)| {
+                Some(entry(name, content(step).or_else(|| result(step))?, Detail::Glance))
+            };
+            let whole = [content(last), result(last)].into_iter().flatten();
+            let whole = whole.map(|value| entry(name, value, Detail::Prose));
+            let entries: Vec<_> = before.iter().filter_map(glance).chain(whole).collect();
+            sections.extend((!entries.is_empty()).then_some(ReportSection { heading: Some("answers"), entries }));
+        }
+        if text(output, "status").as_deref() == Some("partial") {
+            let of = if steps.len() == 1 { "1 step".to_owned() } else { format!("{} steps", steps.len()) };
+            let partial = format!("{} of {of} completed", completed.len());
+            sections.push(ReportSection::single("partial", partial, Detail::Whole));
+        }
+        let summary = text(output, "summary");
+        sections.extend(summary.map(|summary| ReportSection::single("summary", summary, Detail::Prose)));
+        sections
+    }
+
+    fn has_agents(&self) -> bool {
+        true
+    }
+
+    fn includes_files(&self) -> bool {
+        true
+    }
+
+    fn sample(&self) -> &'static str {
+        "name: hello
+steps:
+  - id: greet
+    instructions: Say hello to the world in one sentence.
+"
+    }
+
+    fn schema(&self) -> Option<&'static str> {
+        Some(schema())
+    }
+}
+
+/// Its YAML has other rules than that of other dialects.
+fn raw(reading: &Reading<'_>) -> Rc<Parsed> {
+    match is_json(reading.source) {
+        true => reading.json(),
+        false => reading.yaml(Yaml::GO),
+    }
+}
+
+fn parsed(reading: &Reading<'_>) -> Parsed {
+    let parsed = raw(reading);
+    Parsed { tree: parsed.tree.clone(), found: finished(parsed.found.clone()) }
+}
+
+fn options(context: &Context) -> Options {
+    let own = context.options.get::<Options>().cloned().unwrap_or_default();
+    Options {
+        limits: context.limits.clone(),
+        folder: context.folder.clone(),
+        files: context.files.clone(),
+        registered: context.registered.clone(),
+        ..own
+    }
+}

@@ -1,1 +1,0 @@
-import{y as e}from"./status-C0nYAPTG.js";import{t}from"./graph-Cw3GKxS4.js";var n=e();function r({graph:e}){return(0,n.jsx)(`div`,{className:`graph-box`,children:(0,n.jsx)(t,{graph:e})})}export{r as default};

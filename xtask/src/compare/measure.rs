@@ -1,0 +1,118 @@
+//! Runs a revision's `windlass-bench` and reads what it prints.
+
+use std::path::Path;
+use std::process::Command;
+
+/// A tool that measures, which CI does not need.
+#[derive(Clone, Copy)]
+pub enum Tool {
+    Valgrind,
+    Strace,
+}
+
+impl Tool {
+    fn name(self) -> &'static str {
+        match self {
+            Tool::Valgrind => "valgrind",
+            Tool::Strace => "strace",
+        }
+    }
+
+    pub fn there(self) -> Result<(), String> {
+        let name = self.name();
+        let runs = Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
+        let install = format!("{name} is not installed: `apt-get install {name}` (or `dnf install {name}`)");
+        if runs { Ok(()) } else { Err(install) }
+    }
+}
+
+pub struct Rate {
+    pub rate: f64,
+    pub unit: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counts {
+    pub syncs: u64,
+    pub writes: u64,
+}
+
+/// One sample of a figure.
+pub fn rate(program: &Path, key: &str) -> Result<Rate, String> {
+    let line = printed(Command::new(program).args(["--once", key, "--json"]))?;
+    let rate = field(&line, "rate").and_then(|rate| rate.parse().ok());
+    let rate = rate.ok_or_else(|| format!("`--once {key}` printed no rate: {line}"))?;
+    Ok(Rate { rate, unit: field(&line, "unit").unwrap_or_default().to_owned() })
+}
+
+/// Syncs and writes of a workload, counted once.
+pub fn counts(program: &Path, workload: &str) -> Result<Counts, String> {
+    let line = printed(Command::new(program).args(["--counts", workload, "--json"]))?;
+    let number = |name: &str| {
+        let number = field(&line, name).and_then(|number| number.parse().ok());
+        number.ok_or_else(|| format!("`--counts {workload}` printed no {name}: {line}"))
+    };
+    Ok(Counts { syncs: number("syncs")?, writes: number("writes")? })
+}
+
+/// Instructions of some work: what more rounds cost than fewer, so that starting the program does not count.
+pub fn instructions(program: &Path, work: &str) -> Result<u64, String> {
+    const FEW: u64 = 1;
+    const MANY: u64 = 6;
+    let (few, many) = (counted(program, work, FEW)?, counted(program, work, MANY)?);
+    many.checked_sub(few).map(|more| more / (MANY - FEW)).ok_or_else(|| format!("{work}: more rounds cost less"))
+}
+
+fn counted(program: &Path, work: &str, times: u64) -> Result<u64, String> {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    command.arg(program).args(["--work", work, &times.to_string()]);
+    let output = command.output().map_err(|error| format!("valgrind: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let total = collected(&said).filter(|_| output.status.success());
+    total.ok_or_else(|| format!("`--work {work}` under callgrind ended with {}: {said}", output.status))
+}
+
+/// The number in callgrind's line `==7== Collected : 123456`.
+fn collected(said: &str) -> Option<u64> {
+    let line = said.lines().find_map(|line| line.split_once("Collected :"))?;
+    line.1.trim().parse().ok()
+}
+
+fn printed(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(format!("{command:?} ended with {}: {}", output.status, text(&output.stderr))),
+    }
+}
+
+/// A field of the flat objects that windlass-bench prints: enough of JSON for numbers and plain words.
+fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = line.split_once(&format!("\"{name}\":"))?;
+    let end = rest.find([',', '}'])?;
+    Some(rest[..end].trim_matches('"'))
+}
+
+/// The load average of the last minute.
+pub fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("?").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_programs_print_is_read() {
+        let line = r#"{"key":"a","rate":123.500,"unit":"steps/s"}"#;
+        assert_eq!(
+            (field(line, "rate"), field(line, "unit"), field(line, "x")),
+            (Some("123.500"), Some("steps/s"), None)
+        );
+        assert_eq!(collected("==7== Events    : Ir\n==7== Collected : 42\n"), Some(42));
+        assert_eq!(collected("nothing"), None);
+    }
+}
