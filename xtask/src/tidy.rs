@@ -48,6 +48,7 @@ pub fn tidy() -> bool {
         problems.extend(event_literals(&name, &text, &events));
     }
     problems.extend(compatibility(root));
+    problems.extend(unlisted_tests(root));
     for problem in &problems {
         println!("tidy: {problem}");
     }
@@ -126,6 +127,28 @@ fn compatibility(root: &Path) -> Vec<String> {
     }
     if text.is_empty() {
         problems.push(format!("{page} is not there"));
+    }
+    problems
+}
+
+/// Crates that list their test programs (`autotests = false`) run only the files that `tests/suite.rs` or the manifest names.
+fn unlisted_tests(root: &Path) -> Vec<String> {
+    let mut problems = Vec::new();
+    for folder in fs::read_dir(root.join("crates")).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+        let (manifest, suite) = (read("Cargo.toml"), read("tests/suite.rs"));
+        if !manifest.contains("autotests = false") {
+            continue;
+        }
+        for file in fs::read_dir(folder.join("tests")).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            let is_program = file.join("main.rs").is_file() || file.extension().is_some_and(|ending| ending == "rs");
+            let name = file.file_stem().unwrap_or_default().to_string_lossy();
+            let listed = suite.contains(&format!("\nmod {name};")) || manifest.contains(&format!("name = \"{name}\""));
+            if is_program && !listed {
+                let file = file.strip_prefix(root).unwrap_or(&file).display();
+                problems.push(format!("{file} never runs: add `mod {name};` to tests/suite.rs"));
+            }
+        }
     }
     problems
 }

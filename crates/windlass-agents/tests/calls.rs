@@ -1,8 +1,6 @@
 //! Calls of agents: which are made, which are refused, what is told of them, and what is left behind.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
+use crate::common;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,8 +1,6 @@
 //! The tool `agent_model` against a scripted model, in both protocols, plain and streamed.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use windlass_agents::chat::{
     AgentModelTool, ChatOptions, HeaderText, ModelService, NoTools, PROVIDERS, Price, Prices, Protocol,

@@ -1,8 +1,6 @@
 //! Models whose services do what they should not.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::io::Write;
 

@@ -1,9 +1,7 @@
 //! What is sent to models. Each file of `chat_requests` has an input, the settings of its service, and the request in the
 //! words of both protocols; `UPDATE=1` writes what is sent.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::path::Path;
 use std::sync::Arc;

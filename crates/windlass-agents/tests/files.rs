@@ -1,8 +1,6 @@
 //! File tools: what they do, and that nothing leads out of the work folder.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
+use crate::common;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -6,11 +6,11 @@ mod common;
 #[path = "common/server.rs"]
 mod server;
 
-use common::{Scene, log, object};
+use common::{Scene, object};
 use server::{HttpServer, Manner};
-use tracing_subscriber::layer::SubscriberExt;
 use windlass_agents::{Catalogue, McpServer, Otherwise, Policy, Reach, Registry};
 use windlass_runtime::{Tool, ToolCall};
+use windlass_testing::log::Log;
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
 use windlass_value::{Duration, Value};
 
@@ -282,8 +282,7 @@ fn names_of_servers() {
 
 #[tokio::test]
 async fn a_server_that_is_left_out_is_told_of_once() {
-    let log = log::Log::default();
-    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+    let (log, _listening) = Log::of_this_thread();
     let command = "no-such-program-at-all".to_owned();
     let reach = Reach::Program { command, args: Vec::new(), env: Vec::new(), folder: None };
     let server = McpServer { optional: true, ..McpServer::new("small", reach) };
@@ -291,6 +290,6 @@ async fn a_server_that_is_left_out_is_told_of_once() {
     for _ in 0..2 {
         assert!(registry.specs().await.unwrap().is_empty());
     }
-    let told = log.warnings();
+    let told = log.lines();
     assert!(told.len() == 1 && told[0].contains("`small`") && told[0].contains("without it"), "{told:?}");
 }

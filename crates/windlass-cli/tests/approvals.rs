@@ -1,6 +1,6 @@
 //! What runs ask of people, and the answers, from other processes.
 
-mod support;
+use crate::support;
 
 use rustix::process::Signal;
 use support::Place;

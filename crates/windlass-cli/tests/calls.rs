@@ -1,6 +1,6 @@
 //! Definitions of every dialect call those of the others, as files beside each other.
 
-mod support;
+use crate::support;
 
 use support::Place;
 

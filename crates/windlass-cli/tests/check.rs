@@ -1,6 +1,6 @@
 //! `windlass check`: every problem at once, for people and for programs.
 
-mod support;
+use crate::support;
 
 use support::Place;
 

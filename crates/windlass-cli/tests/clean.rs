@@ -1,6 +1,6 @@
 //! Removing runs that have ended, and large values as the program shows them.
 
-mod support;
+use crate::support;
 
 use support::{Place, counting};
 

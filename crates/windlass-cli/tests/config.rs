@@ -1,6 +1,6 @@
 //! Limits from `windlass.toml` and the environment.
 
-mod support;
+use crate::support;
 
 use support::{Place, counting};
 

@@ -1,6 +1,6 @@
 //! Lines of the pages that somebody may type, run as they are printed, against a server that listens.
 
-mod support;
+use crate::support;
 
 use std::process::{Command, Output};
 

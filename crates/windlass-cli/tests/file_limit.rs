@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod support;
+use crate::support;
 
 use serde_json::json;
 use support::Place;

@@ -1,7 +1,7 @@
 //! Programs of two versions on one store: what the newer one has written, the older one refuses with a reason and leaves as
 //! it is, also when it is killed meanwhile. The newer one is played by stamping what this one has written.
 
-mod support;
+use crate::support;
 
 use rusqlite::Connection;
 use rustix::process::Signal;

@@ -1,6 +1,6 @@
 //! Drawings: definitions and runs, in every format.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! What a run leaves behind: events, turns, replay, listings.
 
-mod support;
+use crate::support;
 
 use serde_json::Value;
 use support::{Place, counting};

@@ -1,6 +1,6 @@
 //! `windlass restart` and `windlass retry`, over the real program: with kills around every commit of the new run.
 
-mod support;
+use crate::support;
 
 use support::Place;
 use support::served::Served;

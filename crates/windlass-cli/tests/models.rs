@@ -1,6 +1,6 @@
 //! Models of agents: scripts, services of the settings, prices, and what was asked.
 
-mod support;
+use crate::support;
 
 use serde_json::Value;
 use support::Place;

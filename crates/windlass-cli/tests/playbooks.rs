@@ -1,6 +1,6 @@
 //! What whoever runs a playbook for the first time gets to read.
 
-mod support;
+use crate::support;
 
 use support::Place;
 

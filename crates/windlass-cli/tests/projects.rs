@@ -1,6 +1,6 @@
 //! Definitions that call others, the files of a Standard project, triggers that decide, replies.
 
-mod support;
+use crate::support;
 
 use serde_json::json;
 use support::Place;

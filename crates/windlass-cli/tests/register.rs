@@ -1,6 +1,6 @@
 //! `windlass register` against a server that listens.
 
-mod support;
+use crate::support;
 
 use serde_json::json;
 use support::served::{Served, until};

@@ -1,6 +1,6 @@
 //! `windlass run`: results, inputs, exit codes.
 
-mod support;
+use crate::support;
 
 use std::time::{Duration, Instant};
 

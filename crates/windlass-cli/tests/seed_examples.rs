@@ -1,6 +1,6 @@
 //! The use cases of the first seed: as written they load; the repaired file beside each succeeds, over real connections.
 
-mod support;
+use crate::support;
 
 use serde_json::{Value, json};
 use support::{Place, Running};

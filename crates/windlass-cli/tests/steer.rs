@@ -1,6 +1,6 @@
 //! Watching and steering a run from other processes; interruptions and crashes.
 
-mod support;
+use crate::support;
 
 use rustix::process::Signal;
 use support::{Place, Running, counting};

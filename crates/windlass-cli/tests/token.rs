@@ -1,6 +1,6 @@
 //! Tokens by the program, and what the doctor says of the audit log.
 
-mod support;
+use crate::support;
 
 use std::fs;
 

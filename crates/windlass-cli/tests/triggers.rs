@@ -1,6 +1,6 @@
 //! Triggers of definitions in every dialect, over the real program: what starts, what waits, what outlives kill -9.
 
-mod support;
+use crate::support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

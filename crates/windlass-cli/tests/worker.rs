@@ -2,7 +2,7 @@
 
 #![cfg(feature = "shell")]
 
-mod support;
+use crate::support;
 
 use std::path::Path;
 use std::process::{Child, Stdio};

@@ -1,8 +1,6 @@
 //! Deliveries to triggers: which runs they start.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::language::TestLanguage;
 use support::values::MemoryValues;

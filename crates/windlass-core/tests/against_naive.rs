@@ -1,6 +1,6 @@
 //! The reducer against an interpreter that is too simple to be wrong: status, output, turns and stop reason of every node.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 

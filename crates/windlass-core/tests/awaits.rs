@@ -1,9 +1,7 @@
 //! Tasks that are not finished: they wait for events, time and children, have values kept, send, and change what the run
 //! remembers.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::*;
 use windlass_core::plan::*;

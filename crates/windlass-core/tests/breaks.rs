@@ -1,8 +1,6 @@
 //! Loops that end before their time: broken off, or stalled; and what they say of it.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::looped::*;
 use support::*;

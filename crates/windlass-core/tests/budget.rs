@@ -1,8 +1,6 @@
 //! What the turns of a loop may use up together.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! Effects whose tool is computed, operations that take more than one call, rules that say how a step fails, and replies.
 
-mod support;
+use crate::support;
 
 use support::*;
 use windlass_core::plan::*;

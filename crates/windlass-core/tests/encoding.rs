@@ -1,7 +1,7 @@
 //! Encodings of what journals, snapshots and plans hold: everything reads back as it was written, and fields that say
 //! nothing take no room.
 
-mod support;
+use crate::support;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,7 +1,5 @@
 //! Every type of event survives the journal and the wire, whatever its fields hold.
 
-#![allow(clippy::unwrap_used)]
-
 use std::sync::Arc;
 
 use proptest::prelude::*;

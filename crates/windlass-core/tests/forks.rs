@@ -1,6 +1,6 @@
 //! A run that is stopped inside a tick, right before something begins, and goes on as another run.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,6 @@
 //! Waits that ask somebody something: what is asked, how it is addressed, what becomes of answers.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::sim::{decoded, encoded};
 use support::*;

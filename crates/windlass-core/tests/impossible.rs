@@ -1,6 +1,6 @@
 //! States that cannot be are reported as such: nothing panics, and nothing goes on as if they were right.
 
-mod support;
+use crate::support;
 
 use proptest::prelude::*;
 use support::Sim;

@@ -1,8 +1,6 @@
 //! Tasks that enter nodes: a pipeline with loops, waits, calls and graphs among its tasks.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::looped::{begun, error_code as code, ran};
 use support::values::MemoryValues;

@@ -1,6 +1,6 @@
 //! Laws that hold for every plan, every seed and every moment.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! A pipeline is one job: whose it is from task to task, when it is given back, and that what comes late changes nothing.
 
-mod support;
+use crate::support;
 
 use proptest::prelude::*;
 use support::random_plan::{Profile, random_program, tight_limits};

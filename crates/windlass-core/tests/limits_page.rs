@@ -20,7 +20,7 @@ fn page() -> String {
     page
 }
 
-/// `UPDATE=1 cargo test -p windlass-core --test limits_page` writes it.
+/// `UPDATE=1 cargo test -p windlass-core limits_page` writes it.
 #[test]
 fn the_page_lists_every_limit() {
     let now = page();
@@ -28,5 +28,5 @@ fn the_page_lists_every_limit() {
         std::fs::write(FILE, &now).expect("the file");
     }
     let kept = std::fs::read_to_string(FILE).unwrap_or_default();
-    assert!(kept == now, "docs/limits.md is outdated: UPDATE=1 cargo test -p windlass-core --test limits_page");
+    assert!(kept == now, "docs/limits.md is outdated: UPDATE=1 cargo test -p windlass-core limits_page");
 }

@@ -1,8 +1,6 @@
 //! The contract of loops.md, law by law.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::looped::*;
 use support::sim::encoded;

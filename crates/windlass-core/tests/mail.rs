@@ -1,8 +1,6 @@
 //! Mail between nodes of a run: whom an address means, what becomes of what nobody reads, who is told of what.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::mail::*;
 use support::values::MemoryValues;

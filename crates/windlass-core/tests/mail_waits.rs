@@ -1,9 +1,7 @@
 //! Waits for mail: who lets whom come to rest, what happens when nobody is left who could write, and that mail obeys the
 //! laws of everything else.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use proptest::prelude::*;
 use support::check::check_nothing_left;

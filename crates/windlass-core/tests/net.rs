@@ -1,8 +1,6 @@
 //! Places and tokens: who gets what, in which order, and how it ends.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::world::echo;
 use support::*;

@@ -1,8 +1,6 @@
 //! Pipelines, graphs, branches, and what every node can have: retries, a time, its own way to say what it gives.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::values::MemoryValues;
 use support::world::{echo, refusal};

@@ -1,8 +1,6 @@
 //! What a loop writes down of its turns.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::looped::*;
 use support::values::MemoryValues;

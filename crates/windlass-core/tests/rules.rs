@@ -1,8 +1,6 @@
 //! What a task's rules and retries see, how often they match, and what they write.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::looped::{begun, error_code as code, ran};
 use support::values::MemoryValues;

@@ -1,8 +1,6 @@
 //! Nodes with a scope of their own, how graphs end and choose, and how turns are written.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::looped::*;
 use support::world::World;

@@ -1,8 +1,6 @@
 //! Slots of steps: who has which, who waits, who has given his away; and how long things may take.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::steps::*;
 use support::*;

@@ -1,8 +1,6 @@
 //! How a run begins: its parameters, laid over their defaults, and where it comes from.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::values::MemoryValues;
 use support::world::echo;

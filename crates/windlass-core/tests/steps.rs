@@ -1,9 +1,7 @@
 //! Steps in code, as the reducer knows them: who gets an event, how events come together, who is told of failures, and when
 //! nothing can help any more.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::steps::*;
 use support::*;

@@ -1,8 +1,6 @@
 //! Waiting for time, for somebody, for a child run; and being called off meanwhile.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::world::echo;
 use support::*;

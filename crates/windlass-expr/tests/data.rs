@@ -1,6 +1,6 @@
 //! The data operations as a whole: places of problems, and what many items cost.
 
-mod common;
+use crate::common;
 
 use common::{MockScope, json};
 use windlass_expr::wdl::languages;

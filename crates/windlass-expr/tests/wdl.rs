@@ -4,7 +4,7 @@
 //! `{`, `[` or `"` is JSON, any other is the text of a string. `mode: value|condition|loop` holds for the lines after
 //! it, and so do `language: NAME` and `input: {…}`, what the run was started with. Lines that begin with `#` are comments.
 
-mod common;
+use crate::common;
 
 use common::{MockScope, json};
 use windlass_expr::wdl::{Wdl, function_names, languages, references, warnings, with_settings};

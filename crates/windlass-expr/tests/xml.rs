@@ -1,6 +1,6 @@
 //! XML and XPath against hostile input: everything ends, by fuel or by a limit, and nothing panics.
 
-mod common;
+use crate::common;
 
 use common::MockScope;
 use windlass_expr::wdl::Wdl;

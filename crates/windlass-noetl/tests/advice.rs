@@ -1,8 +1,6 @@
 //! What a run that fails advises, in the words of a playbook; and limits that a file may set.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
+use crate::world;
 
 use windlass_value::to_json;
 use world::{replied, run, run_with};

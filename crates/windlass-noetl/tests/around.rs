@@ -1,8 +1,6 @@
 //! What is around the steps: computed defaults, children, the workbook.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
+use crate::world;
 
 use world::{obliging, run, run_plans};
 

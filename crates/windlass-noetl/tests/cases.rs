@@ -1,9 +1,7 @@
 //! A case is a file: `cases/ok/*.yaml` with the plan beside it, `cases/bad/*.yaml` with what is said about it.
 //! `UPDATE=1 cargo test` writes what came out; then read the difference.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::path::Path;
 

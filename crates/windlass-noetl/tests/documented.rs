@@ -1,7 +1,5 @@
 //! The page of the dialect names all that a template may use.
 
-#![allow(clippy::unwrap_used)]
-
 #[test]
 fn the_page_names_what_templates_use() {
     let page = include_str!("../../../docs/noetl.md");

@@ -1,8 +1,6 @@
 //! What names mean: the author's own, those of the place, and what tokens carry.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
+use crate::world;
 
 use world::{json, replied, run, run_with};
 

@@ -1,8 +1,6 @@
 //! Definitions that name what the program around the engine has registered.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
+use crate::world;
 
 use windlass_core::TaskOutcome;
 use windlass_noetl::{Options, Registered, compile};

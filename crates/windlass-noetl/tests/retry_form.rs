@@ -1,8 +1,6 @@
 //! The retry form through the engine: policies, pages, sinks.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
+use crate::world;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,8 +1,6 @@
 //! The canonical form and the v10 form through the engine: one row, one playbook and its end.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
+use crate::world;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

@@ -1,8 +1,6 @@
 //! `output_select`: what later templates see of a result, and how they get at the rest.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
+use crate::world;
 
 use windlass_core::TaskOutcome;
 use windlass_value::{Value, to_json};

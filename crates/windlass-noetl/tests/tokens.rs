@@ -1,8 +1,6 @@
 //! Tokens and what is told of them: who they belong to, where they go, what they carry; and the events of a run.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
+use crate::world;
 
 use windlass_core::Event;
 use windlass_value::{Value, to_json};

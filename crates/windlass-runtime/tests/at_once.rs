@@ -1,6 +1,6 @@
 //! The same start, or the same delivery, made twice at once: every run exists once, and both who asked have it.
 
-mod support;
+use crate::support;
 
 use std::sync::{Arc, Mutex, mpsc};
 

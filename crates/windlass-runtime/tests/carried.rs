@@ -1,6 +1,6 @@
 //! A run carried elsewhere: as it stands, between two ticks, into another store. And runs whose tools are not here.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

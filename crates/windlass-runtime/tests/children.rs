@@ -1,6 +1,6 @@
 //! Child runs: which plan a name means, how deep they go, and children that reply before they end.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

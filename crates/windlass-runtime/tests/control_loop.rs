@@ -1,6 +1,6 @@
 //! The control loop with adapters of a test's own: the order of things, whose word comes first, and replay.
 
-mod support;
+use crate::support;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

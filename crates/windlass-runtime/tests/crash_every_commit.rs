@@ -1,7 +1,7 @@
 //! Every run is crashed at every commit, before and after its sync, and once more while it recovers: the end, the events,
 //! the turns and the effects' keys are those of a run that nobody disturbed.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

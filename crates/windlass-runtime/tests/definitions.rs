@@ -1,6 +1,6 @@
 //! What definitions may rely on, seen through the whole engine: one case, one table row.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

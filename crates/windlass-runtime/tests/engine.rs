@@ -1,6 +1,6 @@
 //! The engine as those who embed it see it: time, pause, cancel, signals, ownership, release, faults, large values.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Readers of a run's events: all see the same, from any number on, without a gap and nothing twice.
 
-mod support;
+use crate::support;
 
 use std::sync::{Arc, Mutex};
 

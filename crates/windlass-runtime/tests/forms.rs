@@ -1,6 +1,6 @@
 //! What runs ask of people is in the store as long as they ask, whatever happens to the process.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

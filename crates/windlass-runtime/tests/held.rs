@@ -1,6 +1,6 @@
 //! Runs that are made and begin later: nothing of them happens before, whatever comes in between.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Workers hold a pipeline under a lease: one that is silent loses it, what it says later is refused, and a crash between
 //! two tasks repeats neither.
 
-mod support;
+use crate::support;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};

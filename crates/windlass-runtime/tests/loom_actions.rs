@@ -1,6 +1,6 @@
 //! Loom's actions through the whole engine: one row, one definition and its end.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

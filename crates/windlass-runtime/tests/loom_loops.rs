@@ -1,7 +1,7 @@
 //! Loom's own loop tests (L1 to L16), with what the design corrects: limits that are reached fail the loop, and a doUntil
 //! runs its body once, not twice. Adding a case is adding a row.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Runs made from others: restarted from a path, and mended where they failed.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What loops write down of their turns, and what `result()` makes of it.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

@@ -1,25 +1,25 @@
 //! Runs that a process has left in the middle: all come back, a bounded number at a time; what is poisoned is set aside with a
 //! reason, and the rest go on.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::log::{Heard, Log, on_threads};
 use support::plans::steps;
 use support::{World, engine, engine_with, in_time, json, loom, named, options, until};
 use windlass_core::Status;
 use windlass_core::plan::Plan;
 use windlass_runtime::{Engine, EngineOptions, Request, Restart, RuntimeError, Tools, why_set_aside};
 use windlass_store::{Fault, MemoryStore, RunBatch, RunRow, RunStatus, StoreRead, StoreRecords, StoreWrite};
+use windlass_testing::log::{Log, LogTail, on_threads};
 use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
 
-fn adopting(store: &Arc<MemoryStore>, world: &World, log: &Log) -> (Engine, Heard) {
+fn adopting(store: &Arc<MemoryStore>, world: &World, log: &Log) -> (Engine, LogTail) {
     adopting_with(store, options(world), log)
 }
 
-fn adopting_with(store: &Arc<MemoryStore>, options: EngineOptions, log: &Log) -> (Engine, Heard) {
+fn adopting_with(store: &Arc<MemoryStore>, options: EngineOptions, log: &Log) -> (Engine, LogTail) {
     let heard = log.since_now();
     (engine_with(store, EngineOptions { adopt: true, ..options }), heard)
 }

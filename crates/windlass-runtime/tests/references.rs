@@ -1,6 +1,6 @@
 //! Large values travel as references: through events, templates, crashes and the removal of runs.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

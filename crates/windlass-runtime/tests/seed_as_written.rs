@@ -1,7 +1,7 @@
 //! The use cases of the first seed exactly as it writes them, with a world that answers. Four of them never change the
 //! variable that they test: they end with the reason `count`. Adding a case is adding a row.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Deliveries: every run of one starts once, whatever happens in between.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Operations that take more than one call, seen by the tool.
 
-mod support;
+use crate::support;
 
 use std::sync::{Arc, Mutex};
 

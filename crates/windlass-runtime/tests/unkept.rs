@@ -1,6 +1,6 @@
 //! Runs that keep nothing: everything works as with a journal, and nothing is written that nobody else needs.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! A run that waits is listed so at once, while it is still in memory; and whoever is there when its time comes wakes it.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::time::Duration;

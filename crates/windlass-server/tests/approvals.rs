@@ -1,6 +1,6 @@
 //! What runs ask of people, over the API.
 
-mod common;
+use crate::common;
 
 use std::time::{Duration, Instant};
 

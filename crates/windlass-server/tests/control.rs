@@ -1,6 +1,6 @@
 //! Control over the API: pause, resume, cancel, signal, retry, restart.
 
-mod common;
+use crate::common;
 
 use common::{BROKEN, HELD, HELLO, World, counting, request};
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! Definitions over the API.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 

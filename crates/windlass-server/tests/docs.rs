@@ -1,6 +1,6 @@
 //! The examples of docs/server.md, run as they are written, against a server that listens.
 
-mod common;
+use crate::common;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Event streams: every event once, wherever a reader begins, and an end.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

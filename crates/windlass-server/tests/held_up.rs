@@ -1,6 +1,6 @@
 //! While another process has the store's lock, whoever only looks is answered.
 
-mod common;
+use crate::common;
 
 use std::fs::File;
 use std::sync::Arc;

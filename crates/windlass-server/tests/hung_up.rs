@@ -1,6 +1,6 @@
 //! Whoever asks may hang up at any moment: what was begun for them is counted until it has ended, and begun once.
 
-mod common;
+use crate::common;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

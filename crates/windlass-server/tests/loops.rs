@@ -1,6 +1,6 @@
 //! Loops, turns, strips, graphs, time lines, journals and large values over the API.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::time::Instant;

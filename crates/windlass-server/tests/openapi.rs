@@ -1,6 +1,6 @@
 //! The document that describes the API, as a file that people and programs can read without a server.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ fn document() -> Json {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// `UPDATE=1 cargo test -p windlass-server --test openapi` writes it.
+/// `UPDATE=1 cargo test -p windlass-server openapi` writes it.
 #[test]
 fn the_document_is_the_one_that_is_kept() {
     let now = serde_json::to_string_pretty(&document()).expect("JSON") + "\n";
@@ -25,7 +25,7 @@ fn the_document_is_the_one_that_is_kept() {
     let kept = std::fs::read_to_string(FILE).unwrap_or_default();
     assert!(
         kept == now,
-        "docs/openapi.json is not what the routes say: UPDATE=1 cargo test -p windlass-server --test openapi"
+        "docs/openapi.json is not what the routes say: UPDATE=1 cargo test -p windlass-server openapi"
     );
 }
 

@@ -1,11 +1,11 @@
 //! At most so many runs of a trigger at once: the others wait in order, outlive the process, and are told of.
 
-mod common;
+use crate::common;
 
 use std::sync::{Arc, Mutex};
 
 use axum::http::Method;
-use common::{Reply, World, in_time, log};
+use common::{Reply, World, in_time};
 use serde_json::{Value as Json, json};
 use windlass_runtime::{TriggerOptions, real_now};
 use windlass_server::triggers::{Scheduler, prefix, queue};
@@ -240,7 +240,7 @@ async fn a_schedule_queues_then_skips_and_says_so() {
     let world = World::new();
     let lines = Arc::new(Mutex::new(Vec::new()));
     let noted = lines.clone();
-    let _guard = log::on_line(move |line| {
+    let _guard = windlass_testing::log::on_line(move |line| {
         if line.starts_with("trigger ") {
             noted.lock().expect("unharmed").push(line.to_owned());
         }

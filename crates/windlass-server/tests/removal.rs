@@ -1,6 +1,6 @@
 //! What nobody needs any more goes, and nothing else; and how many there are of what.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 

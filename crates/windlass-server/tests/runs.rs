@@ -1,6 +1,6 @@
 //! Runs over the API: start, list, look.
 
-mod common;
+use crate::common;
 
 use axum::body::Body;
 use axum::http::{Method, header};

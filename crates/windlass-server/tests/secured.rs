@@ -1,6 +1,6 @@
 //! What a definition secures is used by the run and shown to nobody.
 
-mod common;
+use crate::common;
 
 use axum::http::{Method, header};
 use common::{World, request};

@@ -1,8 +1,7 @@
 //! Runs as traces, taken by a small collector.
 #![cfg(feature = "otel")]
-#![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

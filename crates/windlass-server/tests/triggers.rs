@@ -1,12 +1,12 @@
 //! Triggers over the real router: who may call them, what a delivery becomes, and what fires by itself.
 
-mod common;
+use crate::common;
 
 use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::http::{Method, Request, header};
-use common::{Reply, TOKEN, World, in_time, log};
+use common::{Reply, TOKEN, World, in_time};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value as Json, json};
 use sha2::Sha256;
@@ -185,7 +185,7 @@ async fn settings_name_secrets_and_never_hold_them() {
     assert!(!world.get("/api/v1/triggers").await.is(200).to_string().contains(SECRET));
     let told = Arc::new(Mutex::new(Vec::new()));
     let listener = told.clone();
-    let _guard = log::on_line(move |line| {
+    let _guard = windlass_testing::log::on_line(move |line| {
         if line.starts_with("trigger ") {
             listener.lock().expect("nobody panics").push(line.to_owned());
         }

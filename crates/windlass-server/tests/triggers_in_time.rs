@@ -1,11 +1,11 @@
 //! Triggers against the clock and against each other: times that are given, and changes in the wrong moment.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 
 use axum::http::Method;
-use common::{Reply, World, in_time, log};
+use common::{Reply, World, in_time};
 use serde_json::{Value as Json, json};
 use windlass_runtime::real_now;
 use windlass_server::triggers::Scheduler;
@@ -70,7 +70,7 @@ async fn a_change_in_the_middle_of_a_catch_up_counts_at_once() {
         put(&world, json!({"catch_up": "all"})).await.is(200);
         let app = world.app.clone();
         // The log says that it has fired, in the middle of the catch-up: a place to change something from.
-        let _guard = log::on_line(move |line| match change {
+        let _guard = windlass_testing::log::on_line(move |line| match change {
             _ if !line.starts_with("trigger fired ") => {}
             "off" => drop(app.definitions.enable(&*app.store, "tidy", false).expect("writable")),
             "settings" => mend(&app.store, "trigger", "tidy\0tick", |settings| settings["enabled"] = json!(false)),

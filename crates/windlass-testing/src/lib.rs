@@ -1,5 +1,5 @@
 //! What tests are made with: case files ([`cases`]), services on loopback ([`mock`], [`test_service`],
-//! [`test_postgres`]), and a harness that kills the real program ([`crash`]).
+//! [`test_postgres`]), the log of a test ([`log`]), and a harness that kills the real program ([`crash`]).
 //!
 //! It knows no stores, tools or dialects: their tests use it, never the other way round. Of all this the program itself
 //! uses the scripted service only.
@@ -8,6 +8,8 @@
 pub mod cases;
 #[cfg(feature = "crash")]
 pub mod crash;
+#[cfg(feature = "log")]
+pub mod log;
 #[cfg(feature = "mock")]
 pub mod mock;
 #[cfg(feature = "services")]

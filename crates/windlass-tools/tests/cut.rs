@@ -1,9 +1,8 @@
 //! Texts that are too long are cut: no half of a secret remains. A case is a line.
 
 #![cfg(all(feature = "python", feature = "shell"))]
-#![allow(clippy::unwrap_used)]
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

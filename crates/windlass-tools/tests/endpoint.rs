@@ -1,8 +1,6 @@
 //! Endpoint tools against a local service.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use windlass_core::TaskOutcome;
 use windlass_runtime::Tool;

@@ -1,8 +1,6 @@
 //! The tool `http_call` against a local service that tells what it was sent.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

@@ -1,8 +1,6 @@
 //! Services that repeat the secrets they are sent, in all ways: nothing of it is in what a tool gives back.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;

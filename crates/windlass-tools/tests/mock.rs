@@ -1,8 +1,6 @@
 //! Scripts, and the service that plays them.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::sync::{Arc, Mutex};
 

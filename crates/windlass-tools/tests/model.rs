@@ -1,8 +1,6 @@
 //! The tool `model` against a scripted service.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall};

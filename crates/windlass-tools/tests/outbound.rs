@@ -1,8 +1,6 @@
 //! What may be connected to, over real connections to this machine: it stands for what is public where a rule allows it.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::future::Future;
 use std::io;

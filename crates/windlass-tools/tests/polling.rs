@@ -1,8 +1,6 @@
 //! Requests that are accepted first and answered later, by `http` and by endpoints.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use windlass_core::{Again, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall};

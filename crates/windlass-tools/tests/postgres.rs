@@ -1,9 +1,8 @@
 //! The tool `postgres`, over a server of the test's own. A case is a line: a statement, its values, what comes of it.
 
 #![cfg(feature = "postgres")]
-#![allow(clippy::unwrap_used)]
 
-mod support;
+use crate::support;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

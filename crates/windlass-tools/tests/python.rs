@@ -1,9 +1,8 @@
 //! The tool `python`. A case is a line: code, inputs, what comes of it.
 
 #![cfg(feature = "python")]
-#![allow(clippy::unwrap_used)]
 
-mod support;
+use crate::support;
 
 use support::{ask, class, error, fact, told};
 use windlass_tools::{PythonOptions, PythonTool};

@@ -1,9 +1,8 @@
 //! The tool `shell`.
 
 #![cfg(feature = "shell")]
-#![allow(clippy::unwrap_used)]
 
-mod support;
+use crate::support;
 
 use support::{ask, call, class, error, part, told};
 use windlass_runtime::Tool;

@@ -1,9 +1,8 @@
 //! The tool `sqlite`.
 
 #![cfg(feature = "sqlite")]
-#![allow(clippy::unwrap_used)]
 
-mod support;
+use crate::support;
 
 use support::{ask, class, part, told};
 use windlass_tools::SqliteTool;

@@ -1,7 +1,5 @@
 //! Files beside a workflow: what is read, and what is refused, with files in memory and on a disk.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -3,9 +3,7 @@
 //! meant. `check_*` are looked at without the files beside them. `UPDATE=1 cargo test` writes what came out; then read
 //! the difference.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::path::Path;
 use std::sync::Arc;

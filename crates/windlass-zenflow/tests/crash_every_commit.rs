@@ -1,7 +1,7 @@
 //! Runs of agents are crashed at every commit, before and after its sync: the end is the one of a run that nobody disturbed,
 //! and no call that has ended is made again.
 
-mod world;
+use crate::world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

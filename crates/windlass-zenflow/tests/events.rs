@@ -1,8 +1,6 @@
 //! What is told of a run besides its output: a run that is called off, and loops with many items.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
+use crate::world;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! Files that somebody wrote to do harm, or that a slip broke: each is refused or accepted, in good time, and nothing panics.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fmt::Write as _;
 
 use windlass_syntax::{Colour, Source};

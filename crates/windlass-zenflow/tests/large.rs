@@ -1,6 +1,6 @@
 //! Values that are too large to travel: replies, results of tools, outputs of steps and turns.
 
-mod world;
+use crate::world;
 
 use windlass_value::{Value, to_json};
 use world::Case;

@@ -1,7 +1,7 @@
 //! Every case of `tests/runs` through the engine: a document, a script, and what is to come of it. `CASE=name` runs one and
 //! shows its events.
 
-mod world;
+use crate::world;
 
 use world::Case;
 use world::expect::check;

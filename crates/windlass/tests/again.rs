@@ -1,8 +1,6 @@
 //! Runs of steps in code made from others: restarted from a step, and mended where they failed.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,6 @@
 //! Functions that agents may call.
 
 #![cfg(feature = "agents")]
-#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

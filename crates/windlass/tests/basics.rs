@@ -1,7 +1,5 @@
 //! The parts of a workflow, one by one, over the engine in memory.
 
-#![allow(clippy::unwrap_used)]
-
 use serde::{Deserialize, Serialize};
 use windlass::{Context, Event, Events, StepError, Workflow};
 

@@ -1,7 +1,5 @@
 //! What the build finds: all problems at once, each with its code, a sentence and a hint.
 
-#![allow(clippy::unwrap_used)]
-
 use serde::{Deserialize, Serialize};
 use windlass::{
     All, BuildError, Check, Collect, Context, Event, Events, Res, StepError, StepFailed, Surplus, Workflow,

@@ -1,7 +1,5 @@
 //! What a step can do besides returning events.
 
-#![allow(clippy::unwrap_used)]
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 

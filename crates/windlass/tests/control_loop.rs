@@ -1,8 +1,6 @@
 //! What the loop promises whoever writes steps: who runs, when, in which order, and what is told of it.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::time::Duration;
 

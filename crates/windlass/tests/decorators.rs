@@ -1,8 +1,6 @@
 //! Decorators of an embedder around the engine's adapter: what they see, what they change, and what they cannot break.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

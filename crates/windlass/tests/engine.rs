@@ -1,7 +1,5 @@
 //! Engines and handles: runs that are watched, asked, carried elsewhere, and gone on with.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,6 @@
 //! A run that a newer program has written: an older one refuses it with a reason and leaves it as it is.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use support::{Answer, Begin, Directory, Question, done, in_time};
 use windlass::{Engine, Workflow};

@@ -1,6 +1,5 @@
 //! Every dialect calls every other one, through one engine; and a dialect that this crate does not know does too.
 
-#![allow(clippy::unwrap_used)]
 #![cfg(all(feature = "loom", feature = "noetl", feature = "zenflow"))]
 
 #[path = "../../windlass-dialect/tests/toy/mod.rs"]

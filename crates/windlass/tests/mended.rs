@@ -1,8 +1,6 @@
 //! What hostile programs have found once: large values everywhere, children of steps that are gone, bodies that change their
 //! course, runs that another engine ends.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 

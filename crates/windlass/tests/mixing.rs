@@ -1,6 +1,5 @@
 //! Rust and definitions in other dialects call each other.
 
-#![allow(clippy::unwrap_used)]
 #![cfg(all(feature = "loom", feature = "noetl"))]
 
 use std::collections::BTreeMap;

@@ -1,8 +1,6 @@
 //! What a run keeps when its process goes: cut at every commit in memory, and in lives of a process on SQLite.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::future::Future;
 use std::sync::Arc;

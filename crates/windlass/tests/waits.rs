@@ -1,8 +1,6 @@
 //! Steps that wait for somebody, and events that come together.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::time::Duration;
 

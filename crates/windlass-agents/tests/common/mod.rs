@@ -2,8 +2,6 @@
 
 #![allow(dead_code, clippy::unwrap_used, reason = "no file of tests uses all of it")]
 
-pub mod log;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

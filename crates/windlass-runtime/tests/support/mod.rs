@@ -2,7 +2,6 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod audit;
-pub mod log;
 pub mod nets;
 pub mod plans;
 pub mod shop;
@@ -90,6 +89,7 @@ pub struct Crowd {
 
 impl World {
     pub fn new() -> World {
+        windlass_testing::log::install();
         World::default()
     }
 

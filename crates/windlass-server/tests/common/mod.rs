@@ -2,7 +2,6 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 mod documented;
-pub mod log;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
@@ -172,6 +171,7 @@ impl World {
     }
 
     fn made(store: Arc<dyn Store>, options: ServerOptions, limits: Limits, views: Views, adopt: bool) -> World {
+        windlass_testing::log::install();
         let (gates, outside) = (watch::Sender::new(BTreeSet::new()), Outside::default());
         let engine_options = EngineOptions {
             tools: tools(&gates, &outside),

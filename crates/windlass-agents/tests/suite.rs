@@ -1,0 +1,12 @@
+//! The tests of this crate in one program, which links once. `cargo test -p windlass-agents --test suite NAME::` runs one file.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod calls;
+mod chat;
+mod chat_hostile;
+mod chat_requests;
+mod common;
+mod files;
+mod language;
+mod support;

@@ -1,0 +1,27 @@
+//! The tests of this crate in one program, which links once. `cargo test -p windlass-cli --test suite NAME::` runs one file.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod approvals;
+mod calls;
+mod check;
+mod clean;
+mod config;
+mod dev;
+mod documents;
+mod file_limit;
+mod formats;
+mod graph;
+mod history;
+mod mending;
+mod models;
+mod playbooks;
+mod projects;
+mod register;
+mod run;
+mod seed_examples;
+mod steer;
+mod support;
+mod token;
+mod triggers;
+mod worker;

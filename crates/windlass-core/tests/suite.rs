@@ -1,0 +1,32 @@
+//! The tests of this crate in one program, which links once. `cargo test -p windlass-core --test suite NAME::` runs one file.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod admit;
+mod against_naive;
+mod awaits;
+mod breaks;
+mod budget;
+mod effects;
+mod encoding;
+mod event_forms;
+mod forks;
+mod forms;
+mod impossible;
+mod inner;
+mod laws;
+mod lease;
+mod limits_page;
+mod loops;
+mod mail;
+mod mail_waits;
+mod net;
+mod nodes;
+mod records;
+mod rules;
+mod scopes;
+mod slots;
+mod start;
+mod steps;
+mod support;
+mod waits;

@@ -1,0 +1,16 @@
+//! The tests of this crate in one program, which links once. `cargo test -p windlass-noetl --test suite NAME::` runs one file.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod advice;
+mod around;
+mod cases;
+mod documented;
+mod meaning;
+mod registered;
+mod retry_form;
+mod runs;
+mod selected;
+mod support;
+mod tokens;
+mod world;

@@ -1,0 +1,27 @@
+//! The tests of this crate in one program, which links once. `cargo test -p windlass-runtime --test suite NAME::` runs one file.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod at_once;
+mod carried;
+mod children;
+mod control_loop;
+mod crash_every_commit;
+mod definitions;
+mod engine;
+mod events;
+mod forms;
+mod held;
+mod leases;
+mod loom_actions;
+mod loom_loops;
+mod mending;
+mod records;
+mod recovery;
+mod references;
+mod seed_as_written;
+mod support;
+mod triggers;
+mod unfinished;
+mod unkept;
+mod waiting;

@@ -1,0 +1,143 @@
+//! The log of a test: the lines that its own threads write, whatever other tests of the process do meanwhile.
+//!
+//! All tests of a process share one global subscriber, which hands each line to the listener of the thread that wrote
+//! it. Subscribers of one thread each (`tracing::subscriber::set_default`) would lose lines: a call site that one test
+//! registers while another installs its subscriber can be left disabled for both. For the same reason [`install`] must
+//! run before anything that logs; helpers that every test of a crate calls first are the place for it.
+
+use std::cell::RefCell;
+use std::fmt::{Debug, Write};
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, Once, PoisonError};
+
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::Registry;
+
+type Listener = Arc<dyn Fn(&str) + Send + Sync>;
+
+thread_local! {
+    static LISTENER: RefCell<Option<Listener>> = const { RefCell::new(None) };
+}
+
+/// Installs the subscriber of the process, once.
+///
+/// # Panics
+/// If something else has set a global subscriber.
+pub fn install() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let subscriber = Registry::default().with(LevelFilter::INFO).with(ToThread);
+        tracing::subscriber::set_global_default(subscriber).expect("no other global subscriber");
+    });
+}
+
+struct ToThread;
+
+impl<S: Subscriber> Layer<S> for ToThread {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let Some(listener) = LISTENER.with_borrow(Option::clone) else { return };
+        let mut line = Line::default();
+        event.record(&mut line);
+        listener(&(line.message + &line.fields));
+    }
+}
+
+/// An event as one line: `trigger fired definition=tidy runs=1`.
+#[derive(Default)]
+struct Line {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            name => write!(self.fields, " {name}={value:?}").expect("a text"),
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+}
+
+/// Ends listening on the thread that began it.
+pub struct Listening(PhantomData<*const ()>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        LISTENER.set(None);
+    }
+}
+
+/// Calls `listener` with every line of level `info` and above that this thread writes, until the guard is dropped.
+pub fn on_line(listener: impl Fn(&str) + Send + Sync + 'static) -> Listening {
+    listen(Arc::new(listener))
+}
+
+fn listen(listener: Listener) -> Listening {
+    install();
+    LISTENER.set(Some(listener));
+    Listening(PhantomData)
+}
+
+/// The lines of a test, in the order in which they were written.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<String>>>);
+
+/// The part of a log that begins at some moment.
+pub struct LogTail {
+    log: Log,
+    from: usize,
+}
+
+impl Log {
+    /// A log of this thread.
+    pub fn of_this_thread() -> (Log, Listening) {
+        let log = Log::default();
+        let listening = listen(log.listener());
+        (log, listening)
+    }
+
+    pub fn since_now(&self) -> LogTail {
+        LogTail { log: self.clone(), from: self.lines().len() }
+    }
+
+    pub fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn listener(&self) -> Listener {
+        let lines = self.0.clone();
+        Arc::new(move |line| lines.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned()))
+    }
+}
+
+impl LogTail {
+    pub fn lines(&self) -> Vec<String> {
+        self.log.lines().split_off(self.from)
+    }
+
+    pub fn any(&self, begins: &str) -> bool {
+        self.lines().iter().any(|line| line.starts_with(begins))
+    }
+}
+
+/// Runs a test on a runtime of its own, whose threads all write to one log.
+pub fn on_threads(test: impl AsyncFnOnce(Log)) {
+    install();
+    let log = Log::default();
+    let listener = log.listener();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .on_thread_start(move || LISTENER.set(Some(listener.clone())))
+        .build()
+        .expect("threads");
+    let _listening = listen(log.listener());
+    runtime.block_on(test(log));
+}

@@ -1,0 +1,13 @@
+//! The tests of this crate in one program, which links once. `cargo test -p windlass-zenflow --test suite NAME::` runs one file.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod beside;
+mod cases;
+mod crash_every_commit;
+mod events;
+mod hostile;
+mod large;
+mod runs;
+mod support;
+mod world;

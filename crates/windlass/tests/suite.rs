@@ -1,0 +1,20 @@
+//! The tests of this crate in one program, which links once. `cargo test -p windlass --test suite NAME::` runs one file.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod again;
+mod agents;
+mod basics;
+mod checks;
+mod context;
+mod control_loop;
+mod decorators;
+mod engine;
+mod formats;
+mod matrix;
+mod mended;
+mod mixing;
+mod named;
+mod restarts;
+mod support;
+mod waits;
