@@ -175,7 +175,7 @@ fn each_problem_has_a_code_and_a_sentence() {
         ),
         (
             named("w").step("x", step!(Begin => A)).step("y", step!(Again => Done)).workflow(),
-            vec![("duplicate_event", "two types have the event name `a`: `checks::A` and `checks::Again`")],
+            vec![("duplicate_event", "two types have the event name `a`: `suite::checks::A` and `suite::checks::Again`")],
         ),
         (
             named("w").step("x", step!(Begin => Own)).step("y", step!(Own => Done)).workflow(),
@@ -183,20 +183,20 @@ fn each_problem_has_a_code_and_a_sentence() {
         ),
         (
             named("w").step("x", |_: Begin, _: Res<One>| async { Ok(Done) }).resource(Two::default()),
-            vec![("missing_resource", "the step `x` takes the resource `checks::One`, which is not there")],
+            vec![("missing_resource", "the step `x` takes the resource `suite::checks::One`, which is not there")],
         ),
         (
             named("w")
                 .step("x", |_: Begin, _: Context<One>| async { Ok(A) })
                 .step("y", |_: A, _: Context<Two>| async { Ok(Done) })
                 .workflow(),
-            vec![("state", "`x` has the state `checks::One`, and `y` has `checks::Two`")],
+            vec![("state", "`x` has the state `suite::checks::One`, and `y` has `suite::checks::Two`")],
         ),
         (
             named("w").step("x", |_: Begin, _: Context<Bare>| async { Ok(Done) }).workflow(),
             vec![(
                 "state",
-                "StateNotAnObject: the state `checks::Bare` is written as integer, not as an object (make it a struct with named fields)",
+                "StateNotAnObject: the state `suite::checks::Bare` is written as integer, not as an object (make it a struct with named fields)",
             )],
         ),
     ];
