@@ -175,7 +175,10 @@ fn each_problem_has_a_code_and_a_sentence() {
         ),
         (
             named("w").step("x", step!(Begin => A)).step("y", step!(Again => Done)).workflow(),
-            vec![("duplicate_event", "two types have the event name `a`: `suite::checks::A` and `suite::checks::Again`")],
+            vec![(
+                "duplicate_event",
+                "two types have the event name `a`: `suite::checks::A` and `suite::checks::Again`",
+            )],
         ),
         (
             named("w").step("x", step!(Begin => Own)).step("y", step!(Own => Done)).workflow(),
