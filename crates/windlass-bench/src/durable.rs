@@ -1,5 +1,6 @@
 //! The engine on a real disk.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,21 +11,25 @@ use windlass_store::Durability;
 use windlass_tools::test_service::TestService;
 use windlass_value::Value;
 
+use crate::counts;
 use crate::definitions;
 use crate::disk::{self, Folder};
 use crate::engine::{engine, options, runtime, sqlite};
 
 /// Runs a plan once, durable, and gives its time.
-fn timed(folder: &Folder, plan: Plan, durability: Durability) -> Duration {
+pub fn timed(folder: &Path, plan: Plan, durability: Durability) -> Duration {
     runtime().block_on(async {
-        let engine = engine(sqlite(folder.path(), durability), EngineOptions { commit_here: true, ..options() });
+        let engine = engine(sqlite(folder, durability), EngineOptions { commit_here: true, ..options() });
         let (plan, _) = engine.add_plan(plan).expect("the plan loads");
+        counts::mark(folder, counts::BEGIN);
         let begun = Instant::now();
         let options = StartOptions { watch: false, ..StartOptions::default() };
         let mut handle = engine.start(plan, Value::Null, options).await.expect("the run starts");
         let report = handle.wait().await.expect("the run ends");
         assert_eq!(report.status, windlass_core::Status::Succeeded, "{:?}", report.error);
-        begun.elapsed()
+        let took = begun.elapsed();
+        counts::mark(folder, counts::END);
+        took
     })
 }
 
@@ -34,7 +39,7 @@ fn against_the_disk(name: &str, turns: u64, plan: impl Fn() -> Plan) -> Vec<Stri
     for _ in 0..5 {
         let folder = Folder::new(name);
         let disk = disk::sync_rate(folder.path(), Duration::from_millis(700));
-        let rate = turns as f64 / timed(&folder, plan(), Durability::Full).as_secs_f64();
+        let rate = turns as f64 / timed(folder.path(), plan(), Durability::Full).as_secs_f64();
         let disk = (disk + disk::sync_rate(folder.path(), Duration::from_millis(700))) / 2.0;
         if rate / disk > best {
             best = rate / disk;
@@ -52,8 +57,8 @@ pub fn effect_turns() -> Vec<String> {
 pub fn unsynced_turns() -> Vec<String> {
     const TURNS: u64 = 30_000;
     let folder = Folder::new("unsynced");
-    let rate =
-        TURNS as f64 / timed(&folder, definitions::effects(TURNS, definitions::NOOP), Durability::Off).as_secs_f64();
+    let plan = definitions::effects(TURNS, definitions::NOOP);
+    let rate = TURNS as f64 / timed(folder.path(), plan, Durability::Off).as_secs_f64();
     vec![format!("{rate:.0} turns/s: {:.0} us of our own a turn", 1e6 / rate)]
 }
 
@@ -64,34 +69,34 @@ pub fn http_turns() -> Vec<String> {
 }
 
 pub fn many_runs() -> Vec<String> {
-    const RUNS: usize = 20_000;
-    let mut best = 0.0_f64;
-    for _ in 0..3 {
-        let folder = Folder::new("runs");
-        let rate = runtime().block_on(async {
-            let engine = engine(sqlite(folder.path(), Durability::Full), options());
-            let (plan, _) = engine.add_plan(definitions::five_steps()).expect("the plan loads");
-            let slots = Arc::new(Semaphore::new(512));
-            let begun = Instant::now();
-            let mut tasks = tokio::task::JoinSet::new();
-            for _ in 0..RUNS {
-                let slot = slots.clone().acquire_owned().await.expect("slots stay open");
-                // Tasks that are done are let go at once: the set would keep them all.
-                while tasks.try_join_next().is_some() {}
-                let engine = engine.clone();
-                tasks.spawn(async move {
-                    let options = StartOptions { watch: false, ..StartOptions::default() };
-                    let mut handle = engine.start(plan, Value::Null, options).await.expect("the run starts");
-                    handle.wait().await.expect("the run ends");
-                    drop(slot);
-                });
-            }
-            while tasks.join_next().await.is_some() {}
-            (RUNS * 5) as f64 / begun.elapsed().as_secs_f64()
-        });
-        best = best.max(rate);
-    }
+    let best = (0..3).map(|_| run_rate(20_000)).fold(0.0_f64, f64::max);
     vec![format!("{best:.0} steps/s = {:.2} x the target", best / 20_000.0)]
+}
+
+/// Steps per second of so many runs of five steps.
+pub fn run_rate(runs: usize) -> f64 {
+    let folder = Folder::new("runs");
+    runtime().block_on(async {
+        let engine = engine(sqlite(folder.path(), Durability::Full), options());
+        let (plan, _) = engine.add_plan(definitions::five_steps()).expect("the plan loads");
+        let slots = Arc::new(Semaphore::new(512));
+        let begun = Instant::now();
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..runs {
+            let slot = slots.clone().acquire_owned().await.expect("slots stay open");
+            // Tasks that are done are let go at once: the set would keep them all.
+            while tasks.try_join_next().is_some() {}
+            let engine = engine.clone();
+            tasks.spawn(async move {
+                let options = StartOptions { watch: false, ..StartOptions::default() };
+                let mut handle = engine.start(plan, Value::Null, options).await.expect("the run starts");
+                handle.wait().await.expect("the run ends");
+                drop(slot);
+            });
+        }
+        while tasks.join_next().await.is_some() {}
+        (runs * 5) as f64 / begun.elapsed().as_secs_f64()
+    })
 }
 
 pub fn items() -> Vec<String> {
@@ -100,7 +105,7 @@ pub fn items() -> Vec<String> {
     let (mut best, mut peak) = (0.0_f64, 0);
     for _ in 0..3 {
         let folder = Folder::new("items");
-        best = best.max(ITEMS as f64 / timed(&folder, definitions::items(ITEMS), Durability::Full).as_secs_f64());
+        best = best.max(ITEMS as f64 / timed(folder.path(), definitions::items(ITEMS), Durability::Full).as_secs_f64());
         peak = disk::resident_peak();
     }
     vec![format!("{best:.0} items/s; memory peak {} MB over {} MB", (peak - before) >> 20, before >> 20)]
@@ -109,7 +114,7 @@ pub fn items() -> Vec<String> {
 pub fn ten_million() -> Vec<String> {
     const TURNS: u64 = 10_000_000;
     let folder = Folder::new("million");
-    let took = timed(&folder, definitions::counting(TURNS), Durability::Full);
+    let took = timed(folder.path(), definitions::counting(TURNS), Durability::Full);
     vec![format!(
         "{:.0} turns/s durable; memory peak {} MB; store {} MB",
         TURNS as f64 / took.as_secs_f64(),

@@ -3,6 +3,7 @@
 //! `cargo xtask bench` runs all; `cargo xtask bench a b` only those. Absolute times on a shared machine lie: look at the
 //! ratios.
 
+mod counts;
 mod definitions;
 mod disk;
 mod durable;
@@ -14,8 +15,13 @@ mod playbooks;
 mod program;
 mod readers;
 mod reducer;
+mod sample;
 mod served;
 mod steps;
+mod work;
+mod workloads;
+
+use std::process::ExitCode;
 
 struct Figure {
     key: &'static str,
@@ -24,7 +30,7 @@ struct Figure {
     measure: fn() -> Vec<String>,
 }
 
-const FIGURES: [Figure; 25] = [
+const FIGURES: [Figure; 27] = [
     Figure {
         key: "a",
         what: "turns of a compute-only until loop, one core",
@@ -165,10 +171,41 @@ const FIGURES: [Figure; 25] = [
         target: "faster than it",
         measure: peers::restate,
     },
+    Figure {
+        key: "w1",
+        what: "W1: one run, 1,000 durable steps one after the other",
+        target: "(beside the disk's own rate)",
+        measure: workloads::measure_w1,
+    },
+    Figure {
+        key: "w2",
+        what: "W2: 1,000 runs of 5 durable steps, all started at once",
+        target: "(beside the disk's own rate)",
+        measure: workloads::measure_w2,
+    },
 ];
 
-fn main() {
+/// For programs: `--modes` lists the others. `cargo xtask compare` refuses a revision that does not have them.
+fn for_programs(arguments: &[String]) -> Option<bool> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    Some(match &words[..] {
+        ["--modes"] => {
+            println!("once counts work {}", work::WORKS.join(" "));
+            true
+        }
+        ["--once", key, "--json"] => sample::print(key),
+        ["--counts", workload, "--json"] => counts::print(workload),
+        ["--workload", ..] => counts::child(&arguments[1..]),
+        ["--work", name, times] => times.parse().is_ok_and(|times| work::run(name, times)),
+        _ => return None,
+    })
+}
+
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(done) = for_programs(&arguments) {
+        return if done { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     // Each figure runs in a process of its own, so that memory is its own.
     if let [flag, key] = &arguments[..]
         && flag == "--one"
@@ -176,13 +213,13 @@ fn main() {
         if let Some(figure) = FIGURES.iter().find(|figure| figure.key == key) {
             (figure.measure)().iter().for_each(|line| println!("    {line}"));
         }
-        return;
+        return ExitCode::SUCCESS;
     }
     if let Some(("--readers", rest)) = arguments.split_first().map(|(flag, rest)| (flag.as_str(), rest)) {
         if let Err(why) = readers::child(rest) {
             eprintln!("{why}");
         }
-        return;
+        return ExitCode::SUCCESS;
     }
     for figure in FIGURES.iter().filter(|figure| arguments.is_empty() || arguments.iter().any(|key| key == figure.key))
     {
@@ -193,4 +230,5 @@ fn main() {
             println!("    failed");
         }
     }
+    ExitCode::SUCCESS
 }

@@ -79,6 +79,12 @@ pub fn noop_iterations() -> Vec<String> {
     told.map(line).to_vec()
 }
 
+/// Iterations per second of a sequential loop over so many items.
+pub fn noop_rate(items: u64) -> f64 {
+    let text = looped(&format!("{{{{ range({items}) }}}}"), "{mode: sequential}", NOOPS);
+    items as f64 / timed(&text, &Value::Null).as_secs_f64()
+}
+
 pub fn python_iterations() -> Vec<String> {
     const ITEMS: u64 = 10_000;
     let task = "      - work: {kind: python, args: {n: \"{{ iter.item }}\"}, code: \"result = n * 2\"}\n";

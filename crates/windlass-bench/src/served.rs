@@ -131,6 +131,17 @@ pub fn starts() -> Vec<String> {
     })
 }
 
+/// Starts per second of a server of its own, over so much time.
+pub fn start_rate(time: Duration) -> Result<f64, String> {
+    let folder = Folder::new("start-rate");
+    crate::engine::runtime().block_on(async {
+        let server = Server::start(&folder.path().join("store"))?;
+        server.register("tiny", TINY).await?;
+        hammer(&server, Duration::from_millis(500)).await?;
+        hammer(&server, time).await
+    })
+}
+
 async fn hammer(server: &Server, time: Duration) -> Result<f64, String> {
     hammer_at(server.address, server.start_of("tiny", ""), time).await
 }

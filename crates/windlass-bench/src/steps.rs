@@ -16,7 +16,7 @@ use crate::disk::{self, Folder};
 use crate::engine::{engine, runtime, sqlite};
 
 /// The one expression of these plans: the token that a body runs for.
-struct Tokens;
+pub struct Tokens;
 
 struct Token;
 
@@ -69,7 +69,7 @@ fn token(plan: &mut Plan) -> ExprId {
 }
 
 /// Two steps that pass a number to and fro until it is spent.
-fn ping_pong() -> Plan {
+pub fn ping_pong() -> Plan {
     let kinds = ["ping", "pong", "done"];
     net(
         "loop",
@@ -86,7 +86,16 @@ fn event(kind: &'static str, payload: Value) -> TaskOutcome {
 }
 
 fn passed_on(call: &ToolCall, to: &'static str) -> TaskOutcome {
-    let left = call.input.get("payload").and_then(|payload| payload.get("left")).and_then(Value::as_int).unwrap_or(0);
+    answer_to(&call.input, to)
+}
+
+/// The answer of one of the two steps, by its tool.
+pub fn answer(tool: &str, input: &Value) -> TaskOutcome {
+    answer_to(input, if tool == "loop/ping" { "pong" } else { "ping" })
+}
+
+fn answer_to(input: &Value, to: &'static str) -> TaskOutcome {
+    let left = input.get("payload").and_then(|payload| payload.get("left")).and_then(Value::as_int).unwrap_or(0);
     let kind = if left > 0 { to } else { "done" };
     event(kind, Value::object([(known("left"), left - 1)]))
 }
@@ -174,26 +183,36 @@ pub fn fan_out_in_memory() -> Vec<String> {
 
 /// A hundred runs at once on a real disk, each a loop of steps.
 pub fn durable_loops() -> Vec<String> {
-    const RUNS: usize = 100;
-    const STEPS: i64 = 300;
-    let mut best = 0.0_f64;
-    for _ in 0..3 {
-        let folder = Folder::new("step-loops");
-        let took = runtime().block_on(async {
-            let engine = engine(sqlite(folder.path(), Durability::Full), options(loop_tools()));
-            let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
-            let begun = Instant::now();
-            let mut runs = tokio::task::JoinSet::new();
-            for _ in 0..RUNS {
-                let engine = engine.clone();
-                runs.spawn(async move { once(&engine, plan, Value::object([("left", STEPS - 1)])).await });
-            }
-            while runs.join_next().await.is_some() {}
-            begun.elapsed()
-        });
-        best = best.max((RUNS as i64 * STEPS) as f64 / took.as_secs_f64());
-    }
+    let best = (0..3).map(|_| durable_rate(100, 300)).fold(0.0_f64, f64::max);
     vec![format!("{best:.0} steps/s = {:.2} x the target", best / 10_000.0)]
+}
+
+/// Steps per second of so many runs at once with so many steps each.
+pub fn durable_rate(runs: i64, steps: i64) -> f64 {
+    let folder = Folder::new("step-loops");
+    let took = runtime().block_on(async {
+        let engine = engine(sqlite(folder.path(), Durability::Full), options(loop_tools()));
+        let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
+        let begun = Instant::now();
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..runs {
+            let engine = engine.clone();
+            tasks.spawn(async move { once(&engine, plan, Value::object([("left", steps - 1)])).await });
+        }
+        while tasks.join_next().await.is_some() {}
+        begun.elapsed()
+    });
+    (runs * steps) as f64 / took.as_secs_f64()
+}
+
+/// Steps per second of one run of so many steps, in memory.
+pub fn memory_rate(steps: i64) -> f64 {
+    runtime().block_on(async {
+        let engine = in_memory(loop_tools());
+        let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
+        let input = Value::object([("left", steps - 1)]);
+        steps as f64 / once(&engine, plan, input).await.as_secs_f64()
+    })
 }
 
 /// A run is left after so many ticks; the time to have it in memory again counts.

@@ -1,0 +1,103 @@
+//! How often a workload writes and syncs: exact numbers, from the system calls on the store's files.
+//!
+//! The workload runs in a child process under `strace`, never while something is timed: tracing slows system calls down. Only
+//! what happens between the two marks counts, so that opening and closing the store is left out. A mark is an attempt to open
+//! a file of a known name, which the trace shows in its place among the other calls.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::disk::Folder;
+use crate::workloads;
+
+pub const BEGIN: &str = "measured-part-begins";
+pub const END: &str = "measured-part-ends";
+
+const SYNCS: [&str; 2] = ["fsync(", "fdatasync("];
+const WRITES: [&str; 4] = ["write(", "pwrite64(", "writev(", "pwritev("];
+
+const INSTALL: &str = "not counted: strace is not installed; `apt-get install strace` (or `dnf install strace`)";
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub syncs: u64,
+    pub writes: u64,
+}
+
+/// Leaves a mark in the trace.
+pub fn mark(folder: &Path, name: &str) {
+    // It is not there: only the attempt matters.
+    let _ = std::fs::File::open(folder.join(name));
+}
+
+/// The child's part: `--workload NAME FOLDER`.
+pub fn child(arguments: &[String]) -> bool {
+    let [name, folder] = arguments else { return false };
+    workloads::run_in(name, Path::new(folder))
+}
+
+/// Runs a workload once under strace.
+pub fn count(workload: &str) -> Result<Counts, String> {
+    let folder = Folder::new(&format!("{workload}-counted"));
+    let place = folder.path().canonicalize().map_err(|error| error.to_string())?;
+    let trace = place.join("trace");
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new("strace");
+    command.args(["-f", "-y", "-qq", "-e", "trace=fsync,fdatasync,write,pwrite64,writev,pwritev,openat", "-o"]);
+    command.arg(&trace).arg(program).arg("--workload").arg(workload).arg(&place);
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().map_err(|_| INSTALL.to_owned())?;
+    if !status.success() {
+        return Err(format!("not counted: strace ended with {status}"));
+    }
+    let text = std::fs::read_to_string(&trace).map_err(|error| error.to_string())?;
+    counted(&text, &place.join("store").to_string_lossy())
+}
+
+/// Counts the calls on files below `store` between the marks.
+fn counted(trace: &str, store: &str) -> Result<Counts, String> {
+    let (_, rest) = trace.split_once(BEGIN).ok_or("not counted: the trace has no begin")?;
+    let (measured, _) = rest.split_once(END).ok_or("not counted: the trace has no end")?;
+    let below = format!("<{store}");
+    let mut counts = Counts::default();
+    // A call that another thread interrupts has a second line, `<... fdatasync resumed>`, which has no file.
+    for line in measured.lines().filter(|line| line.contains(&below)) {
+        let call = line.split_once(' ').map_or("", |(_, call)| call.trim_start());
+        counts.syncs += u64::from(SYNCS.iter().any(|name| call.starts_with(name)));
+        counts.writes += u64::from(WRITES.iter().any(|name| call.starts_with(name)));
+    }
+    Ok(counts)
+}
+
+/// Prints a line of JSON. False: it could not be counted.
+pub fn print(workload: &str) -> bool {
+    match count(workload) {
+        Ok(Counts { syncs, writes }) => println!(r#"{{"key":"{workload}","syncs":{syncs},"writes":{writes}}}"#),
+        Err(why) => {
+            eprintln!("{workload}: {why}");
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_calls_on_the_store_between_the_marks_count() {
+        let trace = "\
+7 pwrite64(4</b/store/run.db>, \"x\", 8, 0) = 8
+7 openat(AT_FDCWD, \"/b/measured-part-begins\", O_RDONLY) = -1 ENOENT
+7 write(4</b/store/run.db-wal>, \"x\", 8) = 8
+8 pwrite64(4</b/store/run.db-wal>, \"x\", 8, 0 <unfinished ...>
+7 fdatasync(4</b/store/run.db-wal>) = 0
+8 <... pwrite64 resumed>) = 8
+7 write(2</dev/null>, \"x\", 1) = 1
+7 openat(AT_FDCWD, \"/b/measured-part-ends\", O_RDONLY) = -1 ENOENT
+7 fsync(4</b/store/run.db>) = 0
+";
+        assert_eq!(counted(trace, "/b/store"), Ok(Counts { syncs: 1, writes: 2 }));
+        assert!(counted("", "/b/store").is_err());
+    }
+}

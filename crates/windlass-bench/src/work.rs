@@ -1,0 +1,166 @@
+//! Deterministic single-threaded work, for counting instructions: `windlass-bench --work NAME TIMES`.
+//!
+//! No clock is read and nothing waits. What starting the program and compiling the definitions costs is the same for any
+//! number of times, so the difference of two numbers is the work alone.
+
+use std::sync::Arc;
+
+use windlass_core::plan::Plan;
+use windlass_core::{
+    Command, Event, Limits, Output, Program, Reduced, Resume, START_EVENT, State, TaskOutcome, Tick, TickKind, reduce,
+};
+use windlass_runtime::codec::{self, BareEntry, TickEntry};
+use windlass_runtime::{BlobCache, new_state};
+use windlass_store::{Durability, NewRun, NewSnapshot, Record, RunBatch, Verdict};
+use windlass_value::{BlobHash, Language, Timestamp, Value};
+
+use crate::disk::Folder;
+use crate::{definitions, engine, reducer, steps};
+
+/// Iterations of the loops of one round.
+const ITERATIONS: u64 = 200;
+
+/// Names of the works, for whoever compares.
+pub const WORKS: [&str; 3] = ["reducer", "codec", "append"];
+
+/// Does a work so many times. False: there is no such work.
+pub fn run(name: &str, times: u64) -> bool {
+    match name {
+        "reducer" => reduce_plans(times),
+        "codec" => encode_and_decode(times),
+        "append" => append(times),
+        _ => return false,
+    }
+    true
+}
+
+/// A run without workers, store or clock: every job succeeds at once.
+fn drive(
+    program: &Program,
+    input: Value,
+    mut answer: impl FnMut(&str, &Value) -> TaskOutcome,
+    mut seen: impl FnMut(&Tick, &Output, &State),
+) -> State {
+    let run: Arc<str> = "work".into();
+    let mut state = new_state(&run, program, Timestamp(0));
+    let mut blobs = BlobCache::default();
+    let mut next = std::collections::VecDeque::from([TickKind::AddEvent {
+        name: START_EVENT.into(),
+        payload: input,
+        request: None,
+        origin: None,
+        to: None,
+        beside: Value::Null,
+        defaults: Value::Null,
+    }]);
+    while let Some(kind) = next.pop_front() {
+        let tick = Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind, more: false };
+        let Ok(Reduced::Done(output)) = reduce(program, &mut state, &tick, &mut blobs, &mut Resume::default()) else {
+            panic!("nothing is stored apart here");
+        };
+        blobs.take_fresh();
+        seen(&tick, &output, &state);
+        for command in output.commands {
+            match command {
+                Command::QueueEvent(kind) => next.push_back(kind),
+                Command::RunWorker(job) => {
+                    let outcome = answer(&job.tool, &job.input);
+                    next.push_back(TickKind::StepResult { job: job.job, dispatch: job.dispatch, outcome });
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(state.result().is_some(), "the run ends");
+    state
+}
+
+fn echo(_: &str, input: &Value) -> TaskOutcome {
+    TaskOutcome::success(input.clone())
+}
+
+fn loaded(plan: Plan) -> Program {
+    reducer::program_within(plan, definitions::limits())
+}
+
+/// A loop with effects, a net, and a loop that only computes.
+fn reduce_plans(times: u64) {
+    let effects = loaded(definitions::effects(ITERATIONS, definitions::NOOP));
+    let compute = loaded(definitions::counting(ITERATIONS * 5));
+    let language = steps::Tokens;
+    let languages: [&dyn Language; 1] = [&language];
+    let net = Program::load(steps::ping_pong(), &languages, Limits::default()).expect("the plan loads");
+    for _ in 0..times {
+        drive(&effects, Value::Null, echo, |_, _, _| ());
+        drive(&compute, Value::Null, echo, |_, _, _| ());
+        drive(&net, Value::object([("left", ITERATIONS as i64)]), steps::answer, |_, _, _| ());
+    }
+}
+
+/// The ticks of a loop as the journal keeps them, and a state from its middle.
+fn journal() -> (Vec<TickEntry>, State) {
+    let program = loaded(definitions::effects(ITERATIONS, definitions::NOOP));
+    let (mut entries, mut middle) = (Vec::new(), None);
+    drive(&program, Value::Null, echo, |tick, output, state| {
+        let event = |command: &Command| match command {
+            Command::PublishEvent(event) => Some(event.clone()),
+            _ => None,
+        };
+        let events: Vec<Event> = output.commands.iter().filter_map(event).collect();
+        entries.push(TickEntry { tick: tick.clone(), digest: codec::digest(&output.commands), events });
+        if state.turns == ITERATIONS / 2 {
+            middle = Some(state.clone());
+        }
+    });
+    (entries, middle.expect("a loop has a middle"))
+}
+
+/// Ticks, states and snapshots, there and back.
+fn encode_and_decode(times: u64) {
+    let (entries, state) = journal();
+    for _ in 0..times {
+        for entry in entries.chunks(2) {
+            let bytes = codec::encode(&entry);
+            let whole: Vec<TickEntry> = codec::decode(&bytes, "a tick").expect("what was written is read");
+            let bare: Vec<BareEntry> = codec::decode(&bytes, "a tick").expect("what was written is read");
+            assert_eq!(whole.len(), bare.len());
+        }
+        for _ in 0..20 {
+            let (bytes, _) = codec::state_bytes(&state);
+            let read: State = codec::decode(&bytes, "a state").expect("what was written is read");
+            assert_eq!(read.ticks, state.ticks);
+        }
+    }
+}
+
+/// Batches of one run, one transaction each, as a loop with effects makes them; a snapshot now and then.
+fn append(times: u64) {
+    const BATCHES: u64 = 100;
+    let (entries, state) = journal();
+    let body = codec::encode(&entries[..2].to_vec());
+    let (snapshot, state_hash) = codec::state_bytes(&state);
+    let folder = Folder::new("append");
+    let store = engine::sqlite(folder.path(), Durability::Full);
+    let create = NewRun {
+        plan: BlobHash([1; 32]),
+        definition: "work".to_owned(),
+        dialect: "loom".to_owned(),
+        owner: Some("me".to_owned()),
+        created_at: Timestamp(0),
+        parent: None,
+        unless: None,
+        options: Vec::new(),
+    };
+    let run: Arc<str> = "work".into();
+    let mut batch = RunBatch { run: run.clone(), epoch: 1, create: Some(create), ..RunBatch::default() };
+    let mut ticks = 0;
+    for number in 0..times * BATCHES {
+        let record = Record { ticks: 2, first_event: ticks * 2 + 1, events: 4, body: body.clone() };
+        let next = NewSnapshot { tick: ticks + 2, event: ticks * 2 + 4, state_hash, body: snapshot.clone() };
+        let snapshot = (number % BATCHES == BATCHES - 1).then_some(next);
+        let verdicts = store.append(vec![RunBatch { record: Some(record), snapshot, ..batch }]).expect("appended");
+        assert_eq!(verdicts, [Verdict::Committed]);
+        ticks += 2;
+        batch = RunBatch { run: run.clone(), epoch: 1, expected: ticks, ..RunBatch::default() };
+    }
+}
