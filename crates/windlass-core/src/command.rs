@@ -34,8 +34,9 @@ pub enum Command {
     PublishEvent(Event),
 }
 
-/// Work under a lease: a task of a pipeline. The pipeline is one job from its first effect to its end, so the answer to a
-/// worker's report is either the next of these under the same number, or the lease's end.
+/// Work under a lease: a task of a pipeline, with all that is needed to hand it out, and to hand it out again. The pipeline
+/// is one job from its first effect to its end, so the answer to a worker's report is either the next of these under the
+/// same number, or the lease's end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub job: u64,
@@ -45,9 +46,9 @@ pub struct Job {
     pub worker: u32,
     pub tool: Arc<str>,
     pub input: Value,
+    /// Holds the task's path as well: see [`Job::path`].
     pub key: EffectKey,
     pub attempt: u32,
-    pub path: Arc<str>,
     pub timeout: Option<Duration>,
     /// When this attempt was first handed out. A repeat after a crash has the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,6 +59,13 @@ pub struct Job {
     /// The attempts before this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried: Option<Arc<TriedBefore>>,
+}
+
+impl Job {
+    /// The path of the task, which is part of its idempotency key.
+    pub fn path(&self) -> &Arc<str> {
+        &self.key.path
+    }
 }
 
 /// What a task that is tried again is told of the attempts before.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use windlass_value::{Expression, Language, Map, Value};
 
-use crate::Limits;
 use crate::addresses::Addresses;
 use crate::plan::{
     Action, Child, Directive, ENCODING_VERSION, ExprId, FAILED_KIND, Graph, Join, Net, Node, NodeId, NodeKind,
     Pipeline, Plan, Rule, SEMANTICS_VERSION, Task, VariableKind,
 };
+use crate::{Limits, Status};
 
 /// Names, folded to lower case, in the scope they belong to.
 type ByHome<T> = BTreeMap<Option<NodeId>, BTreeMap<String, T>>;
@@ -243,6 +243,15 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
                 .any(|after| after.child as usize >= graph.children.len())
         {
             return Err(PlanError(format!("the graph `{}` has a dependency on nothing", node.name)));
+        }
+        if let NodeKind::Graph(graph) = &node.kind
+            && graph.unmet == Status::Succeeded
+        {
+            let what = "has succeeded without having run";
+            return Err(PlanError(format!(
+                "a child of the graph `{}` whose dependencies are not met {what}",
+                node.name
+            )));
         }
         if let NodeKind::Net(net) = &node.kind {
             check_net(net)?;

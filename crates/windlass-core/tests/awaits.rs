@@ -130,7 +130,10 @@ fn an_event_that_a_step_waits_for_goes_to_the_others_that_accept_it_and_not_to_t
             }
             false => _ = sim.event("go", 2i64),
         }
-        assert_eq!(answers(sim.dispatched.iter().rfind(|job| &*job.path == "net.step").unwrap()), vec![Value::Int(2)]);
+        assert_eq!(
+            answers(sim.dispatched.iter().rfind(|job| &**job.path() == "net.step").unwrap()),
+            vec![Value::Int(2)]
+        );
         assert_eq!(sim.open_paths().iter().filter(|path| *path == "net.other").count(), 1);
         assert_eq!(sim.open_paths().iter().filter(|path| *path == "net.step").count(), 1);
     }
@@ -229,6 +232,27 @@ fn the_next_try_is_told_of_the_last_and_does_again_what_was_in_vain() {
         assert_eq!(tried.failed_at, Timestamp(0) + secs(u64::from(attempt) - 1));
     }
     assert_ne!(children[0], children[1], "another try calls another child");
+}
+
+/// The input cannot be evaluated for what goes on after the wait; the try after that has the same answers.
+#[test]
+fn a_task_that_cannot_go_on_after_its_wait_is_tried_again_with_the_same_answers() {
+    let mut b = Builder::new();
+    b.node(None, "pipe", |b, _| {
+        let input = r#"{"$not": {"$get": [{"x": true, "xxx": true}, {"$text": {"$var": "_attempt"}}]}}"#;
+        let effect = Effect { fresh: true, ..Effect::new("tool", b.expr(input)) };
+        let task = Task { retry: Some(retry(3, secs(1))), ..task("ask", Action::Effect(effect)) };
+        NodeKind::Pipeline(Pipeline { tasks: vec![task] })
+    });
+    let program = b.load();
+    let mut sim = begun(&program);
+    sim.reply("pipe.ask", event("go", "{}", None));
+    sim.event("go", 7i64);
+    assert_eq!((sim.dispatched.len(), sim.count("task.retrying")), (1, 1));
+    sim.pass(secs(1));
+    assert_eq!((sim.dispatched.len(), answers(last(&sim))), (2, vec![Value::Int(7)]));
+    sim.succeed("pipe.ask", 1i64);
+    assert_eq!(sim.status(), Status::Succeeded);
 }
 
 #[test]

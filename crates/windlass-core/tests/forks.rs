@@ -61,7 +61,7 @@ fn forked<'p>(program: &'p Program, seed: u64, journal: &[Tick], at: Moment) -> 
 }
 
 fn paths_of(sim: &Sim) -> BTreeSet<String> {
-    sim.dispatched.iter().map(|job| job.path.to_string()).collect()
+    sim.dispatched.iter().map(|job| job.path().to_string()).collect()
 }
 
 proptest! {

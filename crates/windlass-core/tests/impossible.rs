@@ -3,17 +3,19 @@
 use crate::support;
 
 use proptest::prelude::*;
-use support::Sim;
-use support::build::repeat;
-use support::looped::{begun, looped};
+use support::language::TestLanguage;
+use support::looped::{begun, looped, range};
 use support::random_plan::{Profile, random_program};
 use support::rng::Rng;
 use support::sim::{decoded, encoded};
+use support::steps::{give, step, steps};
 use support::values::MemoryValues;
-use windlass_core::plan::{NodeId, NodeKind};
-use windlass_core::state::{Body, FrameId, WaitFrame};
+use support::*;
+use windlass_core::plan::*;
+use windlass_core::state::{Body, FrameId, Item, WaitFrame};
 use windlass_core::{
-    Fault, Impossible, Limits, Program, Reduced, Resume, State, Status, TaskOutcome, Tick, TickKind, reduce,
+    Await, Awaited, Fault, Impossible, Limits, Program, Reason, Reduced, Resume, State, Status, StatusSet, TaskOutcome,
+    Tick, TickKind, reduce,
 };
 use windlass_value::{Duration, Value};
 
@@ -43,7 +45,7 @@ fn reported(change: impl FnOnce(&mut State)) -> Impossible {
 
 fn report(state: &State) -> Option<TickKind> {
     let (job, open) = state.jobs.iter().next()?;
-    Some(TickKind::StepResult { job: *job, dispatch: open.dispatch, outcome: TaskOutcome::success(Value::Int(1)) })
+    Some(TickKind::StepResult { job: *job, dispatch: open.job.dispatch, outcome: TaskOutcome::success(Value::Int(1)) })
 }
 
 fn find(state: &State, kind: impl Fn(&Body) -> bool) -> FrameId {
@@ -106,6 +108,253 @@ fn a_child_that_its_parent_does_not_count_is_impossible() {
         state.frames.get_mut(id).expect("a frame").live = 0;
     });
     assert!(matches!(impossible.fault, Fault::Miscounted { .. }), "{impossible}");
+}
+
+/// What a tick leads to in a state that somebody has changed.
+fn after(
+    program: &Program,
+    begin: impl FnOnce(&mut Sim<'_>),
+    change: impl FnOnce(&mut State) -> TickKind,
+) -> Impossible {
+    let mut sim = begun(program);
+    begin(&mut sim);
+    let kind = change(&mut sim.state);
+    apply(program, &mut sim.state, &mut sim.values, kind).expect_err("an impossible state is noticed")
+}
+
+fn waits_for(awaited: Awaited) -> TaskOutcome {
+    TaskOutcome { awaits: Some(Box::new(Await { awaited, told: 0 })), ..TaskOutcome::success(Value::Null) }
+}
+
+fn go() -> TickKind {
+    let (payload, beside, defaults) = (Value::Int(1), Value::Null, Value::Null);
+    TickKind::AddEvent { name: "go".into(), payload, request: None, origin: None, to: None, beside, defaults }
+}
+
+fn cancel() -> TickKind {
+    TickKind::CancelRun { reason: "enough".into(), request: None, by_caller: false }
+}
+
+#[test]
+fn the_job_of_a_pipeline_that_is_not_open_is_impossible() {
+    let impossible = after(
+        &at_work(),
+        |_| (),
+        |state| {
+            state.jobs.clear();
+            cancel()
+        },
+    );
+    assert!(matches!(impossible.fault, Fault::NoJob { job: 0, .. }), "{impossible}");
+}
+
+#[test]
+fn a_job_under_the_number_of_another_is_noticed_when_a_state_is_loaded() {
+    let program = at_work();
+    let mut sim = begun(&program);
+    sim.state.jobs.values_mut().for_each(|open| open.job.job = 7);
+    assert!(matches!(sim.state.check(&program), Err(Fault::NoJob { job: 7, .. })));
+}
+
+#[test]
+fn a_task_that_a_worker_has_is_not_handed_out_twice() {
+    let impossible = after(
+        &at_work(),
+        |_| (),
+        |state| {
+            let id = the_pipeline(state);
+            state.agenda.push_back(Item::Task(id));
+            TickKind::Proceed
+        },
+    );
+    assert!(matches!(impossible.fault, Fault::NoJob { job: 0, .. }), "{impossible}");
+}
+
+#[test]
+fn a_task_that_waits_does_not_begin() {
+    let time = |sim: &mut Sim<'_>| _ = sim.reply("loop[0].body", waits_for(Awaited::Time(secs(9))));
+    let impossible = after(&at_work(), time, |state| {
+        let id = the_pipeline(state);
+        state.agenda.push_back(Item::Task(id));
+        TickKind::Proceed
+    });
+    assert!(matches!(impossible.fault, Fault::NoSuchPart { number: 0, .. }), "{impossible}");
+    assert_eq!(impossible.path, "loop[0].body");
+}
+
+/// A call that its frame does not wait for, and a wait for a call that is not open.
+#[test]
+fn a_call_that_is_not_the_one_that_is_waited_for_is_impossible() {
+    let child = || Awaited::Child { definition: "other".into(), input: Value::Null };
+    let wait = |sim: &mut Sim<'_>| _ = sim.reply("loop[0].body", waits_for(child()));
+    let impossible = after(&at_work(), wait, |state| {
+        let open = state.calls.pop_first().expect("a call is open").1;
+        state.calls.insert(9, open);
+        let (status, outcome) = (Status::Succeeded, TaskOutcome::success(Value::Null));
+        TickKind::CallResult { call: 9, status, outcome }
+    });
+    assert!(matches!(impossible.fault, Fault::NoCall { call: 9, .. }), "{impossible}");
+    let impossible = after(&at_work(), wait, |state| {
+        state.calls.clear();
+        cancel()
+    });
+    assert!(matches!(impossible.fault, Fault::NoCall { call: 0, .. }), "{impossible}");
+}
+
+#[test]
+fn a_call_of_a_frame_that_waits_for_no_child_run_is_impossible() {
+    let mut b = Builder::new();
+    b.together(None, "root", |b, id| {
+        let (definition, input) = (b.expr(r#""other""#), b.expr("1"));
+        vec![b.node(id, "call", |_, _| NodeKind::Call(Call { definition, input })), b.signal(id, "wait", "go")]
+    });
+    let impossible = after(
+        &b.load(),
+        |_| (),
+        |state| {
+            let wait = find(state, |body| matches!(body, Body::Wait(_)));
+            state.calls.values_mut().for_each(|open| open.frame = wait);
+            let (status, outcome) = (Status::Succeeded, TaskOutcome::success(Value::Null));
+            TickKind::CallResult { call: 0, status, outcome }
+        },
+    );
+    assert!(matches!(impossible.fault, Fault::WrongFrame { found: "a wait", .. }), "{impossible}");
+}
+
+#[test]
+fn a_first_check_after_an_iteration_has_begun_is_impossible() {
+    let impossible = after(
+        &at_work(),
+        |_| (),
+        |state| {
+            let id = the_loop(state);
+            state.agenda.push_back(Item::FirstCheck(id));
+            TickKind::Proceed
+        },
+    );
+    assert!(matches!(impossible.fault, Fault::NoSuchPart { number: 1, .. }), "{impossible}");
+}
+
+#[test]
+fn more_failed_iterations_than_have_ended_are_impossible() {
+    let impossible = after(
+        &at_work(),
+        |_| (),
+        |state| {
+            let id = the_loop(state);
+            let Body::Loop(body) = &mut state.frames.get_mut(id).expect("a frame").body else { unreachable!() };
+            body.failed = 9;
+            body.stopping = Some(Reason::Condition);
+            report(state).expect("a job is out")
+        },
+    );
+    assert!(matches!(impossible.fault, Fault::Miscounted { what: "iterations that ended well", .. }), "{impossible}");
+}
+
+#[test]
+fn a_loop_over_items_without_its_items_is_impossible() {
+    let program = looped(|b, id| {
+        let items = range(b, 3);
+        each(items, 1, b.effect(id, "body", "1"))
+    });
+    let impossible = after(
+        &program,
+        |_| (),
+        |state| {
+            let id = the_loop(state);
+            let Body::Loop(body) = &mut state.frames.get_mut(id).expect("a frame").body else { unreachable!() };
+            body.items = None;
+            report(state).expect("a job is out")
+        },
+    );
+    assert!(matches!(impossible.fault, Fault::NoSuchPart { number: 1, .. }), "{impossible}");
+}
+
+#[test]
+fn a_variable_of_a_scope_that_is_gone_is_impossible() {
+    let mut b = Builder::new();
+    b.node(None, "pipe", |b, _| {
+        let write = task("note", Action::Write(b.writes("x", WriteOp::Set, "1")));
+        let tasks = vec![task("ask", b.action("1")), write];
+        NodeKind::Pipeline(Pipeline { tasks })
+    });
+    let impossible = after(
+        &b.load(),
+        |_| (),
+        |state| {
+            state.scopes.remove(state.root_scope);
+            report(state).expect("a job is out")
+        },
+    );
+    assert!(matches!(impossible.fault, Fault::NoScope { .. }), "{impossible}");
+}
+
+#[test]
+fn a_node_that_did_not_run_has_not_succeeded() {
+    let mut b = Builder::new();
+    b.node(None, "root", |b, id| {
+        let bad = b.effect(Some(id), "bad", "1");
+        let then = b.effect(Some(id), "then", "2");
+        let after = vec![After { child: 0, accepts: StatusSet::of([Status::Failed]) }];
+        let child = |node, after| Child { node, after, condition: None, group: None };
+        NodeKind::Graph(graph(vec![child(bad, Vec::new()), child(then, after)]))
+    });
+    let mut program = b.load();
+    // A plan that says so is not loaded.
+    let NodeKind::Graph(graph) = &mut program.plan.nodes[0].kind else { unreachable!() };
+    graph.unmet = Status::Succeeded;
+    let refused = Program::load(program.plan.clone(), &[&TestLanguage], Limits::default());
+    assert!(refused.is_err_and(|error| error.to_string().contains("without having run")));
+    let impossible = after(&program, |_| (), |state| report(state).expect("a job is out"));
+    let Fault::WrongStatus { found, .. } = impossible.fault else { panic!("{impossible}") };
+    assert_eq!((impossible.path.as_str(), found), ("root", Status::Succeeded));
+    assert!(impossible.to_string().contains("succeeded"), "{impossible}");
+}
+
+#[test]
+fn a_firing_that_the_net_does_not_have_is_impossible() {
+    let mut b = Builder::new();
+    b.node(None, "net", |b, id| {
+        let body = b.effect(Some(id), "step", "1");
+        NodeKind::Net(Net::new(vec![place("step", &["start"], body)], "start", NetEnd::Quiet))
+    });
+    let impossible = after(
+        &b.load(),
+        |_| (),
+        |state| {
+            let id = find(state, |body| matches!(body, Body::Net(_)));
+            let Body::Net(net) = &mut state.frames.get_mut(id).expect("a frame").body else { unreachable!() };
+            net.firings.clear();
+            report(state).expect("a job is out")
+        },
+    );
+    assert!(matches!(impossible.fault, Fault::NoSuchPart { part: "firing", number: 0, .. }), "{impossible}");
+}
+
+#[test]
+fn a_fan_out_with_less_open_work_than_none_is_impossible() {
+    let program = steps(vec![step("fan", "start", "item"), step("work", "item", "stop").workers(2)]).load();
+    let fans = |sim: &mut Sim<'_>| give(sim, "fan", "[item 1; item 2]");
+    let impossible = after(&program, fans, |state| {
+        let id = find(state, |body| matches!(body, Body::Net(_)));
+        let Body::Net(net) = &mut state.frames.get_mut(id).expect("a frame").body else { unreachable!() };
+        net.fan_outs.values_mut().for_each(|fan| fan.open = 0);
+        let (job, open) = state.jobs.iter().next().expect("a job is out");
+        let outcome = TaskOutcome::success(Value::Null);
+        TickKind::StepResult { job: *job, dispatch: open.job.dispatch, outcome }
+    });
+    assert!(matches!(impossible.fault, Fault::Miscounted { what: "open work of a fan-out", .. }), "{impossible}");
+}
+
+#[test]
+fn a_reader_without_its_mailbox_is_impossible() {
+    let program = mail::actors(&["a", "b"]).load();
+    let listens = |sim: &mut Sim<'_>| mail::says(sim, "a", "listen");
+    let impossible = after(&program, listens, |state| {
+        state.mail.boxes.clear();
+        cancel()
+    });
+    assert!(matches!(impossible.fault, Fault::NoSuchPart { part: "mailbox", .. }), "{impossible}");
 }
 
 /// An item may outlive its frame: that is not impossible, and changes nothing.
@@ -189,13 +438,12 @@ fn moment<'p>(program: &'p Program, seed: u64) -> Sim<'p> {
 
 /// Ticks that reach every part of a state.
 fn ticks(state: &State) -> Vec<TickKind> {
-    let cancel = TickKind::CancelRun { reason: "enough".into(), request: None, by_caller: false };
     let calls = state.calls.keys().map(|call| {
         let outcome = TaskOutcome::success(Value::Null);
         TickKind::CallResult { call: *call, status: Status::Succeeded, outcome }
     });
-    let lost = state.jobs.iter().map(|(job, open)| TickKind::LeaseLost { job: *job, dispatch: open.dispatch });
-    let common = [TickKind::Proceed, TickKind::TimerDue, TickKind::Restart, cancel];
+    let lost = state.jobs.iter().map(|(job, open)| TickKind::LeaseLost { job: *job, dispatch: open.job.dispatch });
+    let common = [TickKind::Proceed, TickKind::TimerDue, TickKind::Restart, cancel(), go()];
     common.into_iter().chain(report(state)).chain(calls).chain(lost).collect()
 }
 

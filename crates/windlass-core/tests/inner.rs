@@ -44,7 +44,7 @@ fn the_output_of_a_node_is_the_tasks_result() {
     let program = loop_then_sink(false);
     let sim = ran(&program);
     let sink = sim.dispatched.last().unwrap();
-    assert_eq!((&*sink.path, &sink.input), ("pipe.sink", &json("[0, 1, 2]")));
+    assert_eq!((&**sink.path(), &sink.input), ("pipe.sink", &json("[0, 1, 2]")));
     assert_eq!(sim.end_of("pipe.all").unwrap().0, Value::from("succeeded"));
     assert_eq!(sim.paths("loop.done"), ["pipe.all"]);
 }
@@ -54,7 +54,7 @@ fn the_output_of_a_node_is_the_tasks_result() {
 fn a_hidden_node_goes_by_the_label_of_its_task() {
     let program = loop_then_sink(true);
     let sim = ran(&program);
-    assert_eq!(&*sim.dispatched[1].path, "pipe.fetch[1].body");
+    assert_eq!(&**sim.dispatched[1].path(), "pipe.fetch[1].body");
     assert_eq!(sim.paths("loop.done"), ["pipe.fetch"]);
     let mut done = sim.paths("step.done");
     done.sort();
@@ -98,7 +98,7 @@ fn no_two_entries_share_an_effect() {
         vec![enters("", nodes[0]), enters("", nodes[1])]
     });
     let sim = ran(&program);
-    let mut keys: Vec<_> = sim.dispatched.iter().map(|job| (job.path.to_string(), job.key.generation)).collect();
+    let mut keys: Vec<_> = sim.dispatched.iter().map(|job| (job.path().to_string(), job.key.generation)).collect();
     assert_eq!(keys.len(), 6);
     keys.sort();
     keys.dedup();
@@ -302,7 +302,7 @@ fn a_place_whose_body_enters_a_loop_is_one_step() {
     let sim = ran(&program);
     assert_eq!(sim.output(), json(r#"["loop.done", [[10, 11, 12], 3], 3]"#));
     assert_eq!(sim.paths("step.done"), ["step", "next"]);
-    assert_eq!(&*sim.dispatched[1].path, "step.each[1].work");
+    assert_eq!(&**sim.dispatched[1].path(), "step.each[1].work");
     assert!(sim.events_of("task.started").iter().all(|event| event.data.get("task") != Some(&"set".into())));
 }
 

@@ -149,7 +149,7 @@ fn a_free_worker_is_taken_by_whoever_comes_next() {
     let program = b.load();
     let mut sim = begun(&program);
     sim.fail("all.slow.one").succeed("all.later.first", 1i64).pass(secs(60));
-    let path = |at: usize| sim.dispatched[at].path.to_string();
+    let path = |at: usize| sim.dispatched[at].path().to_string();
     assert_eq!(handed_out(&sim), [(0, 0, 0), (1, 0, 1), (2, 0, 0), (0, 1, 1)], "{}, {}", path(2), path(3));
 }
 
@@ -270,7 +270,7 @@ fn with_traces() -> Program {
 }
 
 fn twice_refused<'p>() -> support::world::World<'p> {
-    Box::new(|job, _, _| match job.path.ends_with("two") && job.attempt < 3 {
+    Box::new(|job, _, _| match job.path().ends_with("two") && job.attempt < 3 {
         true => Reply::fail(),
         false => Reply::After(Duration::from_ms(5), TaskOutcome::success(job.input.clone())),
     })

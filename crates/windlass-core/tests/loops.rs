@@ -421,7 +421,7 @@ fn with_failures(on_turn_failure: TurnFailure, fails: [bool; 4]) -> (Status, Str
     let mut sim = Sim::new(
         &program,
         Box::new(move |job, _, _| {
-            let index = job.path.chars().nth(5).and_then(|digit| digit.to_digit(10)).unwrap() as usize;
+            let index = job.path().chars().nth(5).and_then(|digit| digit.to_digit(10)).unwrap() as usize;
             if fails[index] { Reply::fail() } else { Reply::now(index) }
         }),
     );

@@ -215,7 +215,7 @@ fn a_coordinator_hears_all_and_ends_with_the_flow() {
     let program = b.load();
     let mut sim = on(&program);
     let read = |sim: &Sim| {
-        let job = sim.dispatched.iter().rfind(|job| &*job.path == "hub.ask").unwrap();
+        let job = sim.dispatched.iter().rfind(|job| &**job.path() == "hub.ask").unwrap();
         let field = |mail: &Value, name: &str| mail.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
         let line = |mail: &Value| format!("{} {} {}", field(mail, "kind"), field(mail, "step"), field(mail, "text"));
         job.input.as_list().unwrap().iter().map(line).collect::<Vec<_>>()

@@ -62,7 +62,7 @@ fn output_of(b: &mut Builder) -> ExprId {
 }
 
 fn inputs(sim: &Sim, path: &str) -> Vec<Value> {
-    sim.dispatched.iter().filter(|job| &*job.path == path).map(|job| job.input.clone()).collect()
+    sim.dispatched.iter().filter(|job| &**job.path() == path).map(|job| job.input.clone()).collect()
 }
 
 fn code(sim: &Sim) -> String {

@@ -23,7 +23,7 @@ fn split(program: &Program) -> Sim<'_> {
 
 /// The jobs that are out at a path, by what they were given.
 fn at_work(sim: &Sim, path: &str) -> Vec<i64> {
-    let here = sim.flights.iter().filter(|flight| &*flight.job.path == path);
+    let here = sim.flights.iter().filter(|flight| &**flight.job.path() == path);
     here.filter_map(|flight| flight.job.input.get("args")?.as_int()).collect()
 }
 
@@ -355,7 +355,7 @@ fn a_large_fan_out_costs_as_much_per_member_as_a_small_one() {
                 let args = job.input.get("args").cloned().unwrap_or_default();
                 let item = |n: i64| Value::object([("kind", Value::from("item")), ("payload", Value::Int(n))]);
                 let one = |kind: &str| Value::object([("kind", Value::from(kind)), ("payload", args.clone())]);
-                let output = match &*job.path {
+                let output = match &**job.path() {
                     "split" => Value::list((0..members as i64).map(item).collect()),
                     "work" => one("done"),
                     _ => one("stop"),

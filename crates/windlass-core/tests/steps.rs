@@ -254,7 +254,7 @@ fn a_fan_out_closes_into_its_joins_once_in_the_order_of_its_members() {
         let mut sim = begun(&program);
         give(&mut sim, "split", returned);
         for (which, gives) in ends {
-            let job = sim.flights.iter().filter(|flight| &*flight.job.path == "work").nth(*which).unwrap().job.job;
+            let job = sim.flights.iter().filter(|flight| &**flight.job.path() == "work").nth(*which).unwrap().job.job;
             sim.reply_to(job, TaskOutcome::success(event(gives)));
         }
         let got = ["gather", "beside"].map(|path| given_text(&sim, path).join(" "));
@@ -474,7 +474,7 @@ fn a_step_that_waits_for_what_another_gives_goes_on_with_it() {
     sim.reply("first", TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) });
     sim.reply("other", sending(&[r#"news {"n": 1}"#], r#"news {"n": 2}"#));
     assert_eq!(sim.open_paths(), ["first", "reader"], "and whoever accepts it gets it as well");
-    let resumed = sim.dispatched.iter().rfind(|job| &*job.path == "first").unwrap();
+    let resumed = sim.dispatched.iter().rfind(|job| &**job.path() == "first").unwrap();
     let answers = &resumed.resumed.as_ref().unwrap().answers;
     assert_eq!(answers[0].value, json(r#"{"n": 2}"#));
 }
@@ -499,7 +499,7 @@ fn what_comes_before_its_wait_is_kept_also_from_another_step() {
         let awaits = Some(Box::new(Await { awaited, told: 0 }));
         sim.reply("first", TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) });
     }
-    let resumed = sim.dispatched.iter().rfind(|job| &*job.path == "first").unwrap();
+    let resumed = sim.dispatched.iter().rfind(|job| &**job.path() == "first").unwrap();
     let answers: Vec<Value> = resumed.resumed.as_ref().unwrap().answers.iter().map(|one| one.value.clone()).collect();
     assert_eq!(answers, [json(r#"{"n": 1}"#), json(r#"{"n": 3}"#)]);
     assert_eq!(sim.count("workflow.idle"), 0);

@@ -61,9 +61,10 @@ impl Taken {
         let mut image = image;
         let mut jobs: BTreeMap<u64, Open> = BTreeMap::new();
         let mut calls: BTreeMap<u64, (Open, String)> = BTreeMap::new();
-        for (job, open) in image.state.jobs.iter().filter(|(_, open)| !open.resting && open.key.call == 0) {
-            let asked = asked(&open.tool, &open.key, &open.input);
-            jobs.insert(*job, Open { asked, entry: entry(&open.key), dispatch: open.dispatch, spoilt: false });
+        let busy = image.state.jobs.values().filter(|open| !open.resting).map(|open| &open.job);
+        for job in busy.filter(|job| job.key.call == 0) {
+            let asked = asked(&job.tool, &job.key, &job.input);
+            jobs.insert(job.job, Open { asked, entry: entry(&job.key), dispatch: job.dispatch, spoilt: false });
         }
         for (call, open) in &image.state.calls {
             let asked = asked(&open.definition, &open.key, &open.input);

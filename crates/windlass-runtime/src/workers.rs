@@ -142,7 +142,7 @@ impl RunWorkers {
         let span = debug_span!(
             "job",
             run = &*self.run,
-            path = &*job.path,
+            path = &**job.path(),
             job = number,
             attempt = job.attempt,
             tool = &*job.tool
@@ -160,7 +160,7 @@ impl RunWorkers {
             run: self.run.clone(),
             family: self.family.clone(),
             sealed_by: None,
-            path: job.path,
+            path: job.key.path,
             timeout: job.timeout,
             cancelled: cancelled.clone(),
             at: job.at,

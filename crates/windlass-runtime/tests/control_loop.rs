@@ -141,7 +141,7 @@ impl<A: Adapter> Journal for Spy<A> {
 
 impl<A: Adapter> Workers for Spy<A> {
     fn run_worker(&mut self, job: Job, input: Value) {
-        self.log.add(Step::Run(job.path.clone()));
+        self.log.add(Step::Run(job.path().clone()));
         self.inner.workers().run_worker(job, input);
     }
 

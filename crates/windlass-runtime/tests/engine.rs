@@ -442,7 +442,7 @@ async fn workers_are_numbered_from_0_after_a_restart() {
         let program = program_of(store, "r", limits());
         let created = store.run("r").expect("readable").expect("there").created_at;
         let image = load(store, &"r".into(), &program, created).expect("it loads");
-        image.state.jobs.iter().map(|(job, open)| (*job, open.worker, open.dispatch)).collect()
+        image.state.jobs.iter().map(|(job, open)| (*job, open.job.worker, open.job.dispatch)).collect()
     };
     assert_eq!(jobs(&store), [(0, 0, 0), (1, 1, 0), (2, 2, 0)]);
     world.open("a");

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use windlass_runtime::{Cancelled, Tools};
-use windlass_server::workers::{Ask, Heard, Heartbeat, Job, Lease, Leased, Leave};
+use windlass_server::workers::{Ask, Heard, Heartbeat, Lease, Leased, LeasedJob, Leave};
 use windlass_tools::Redaction;
 
 pub use client::{Client, Trouble, line_of, token};
@@ -185,12 +185,12 @@ impl Worker {
         Ok(())
     }
 
-    fn begin(self: &Arc<Self>, job: Job) {
+    fn begin(self: &Arc<Self>, job: LeasedJob) {
         self.hold(&job);
         tokio::spawn(self.clone().work(job));
     }
 
-    fn hold(&self, job: &Job) -> Arc<Held> {
+    fn hold(&self, job: &LeasedJob) -> Arc<Held> {
         let held = Arc::new(Held {
             key: job.key.clone(),
             attempt: job.attempt,

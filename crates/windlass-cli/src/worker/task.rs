@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use windlass_core::{ErrorInfo, TaskOutcome, TickKind};
 use windlass_runtime::{CalledBy, Publish, ToolCall};
-use windlass_server::workers::{Complete, Fail, Job, Progress, Taken};
+use windlass_server::workers::{Complete, Fail, LeasedJob, Progress, Taken};
 
 use super::client::Trouble;
 use super::{Backoff, Held, SLACK, Worker, why};
@@ -23,7 +23,7 @@ const EVENTS_WITHIN: Duration = Duration::from_secs(5);
 
 impl Worker {
     /// Until the pipeline ends, or goes on elsewhere.
-    pub(super) async fn work(self: Arc<Self>, job: Job) {
+    pub(super) async fn work(self: Arc<Self>, job: LeasedJob) {
         let id = (job.run.clone(), job.job);
         let mut next = Some(job);
         while let Some(job) = next.take() {
@@ -38,7 +38,7 @@ impl Worker {
         self.changed.notify_waiters();
     }
 
-    async fn one(&self, job: Job, held: &Held) -> Option<Job> {
+    async fn one(&self, job: LeasedJob, held: &Held) -> Option<LeasedJob> {
         let outcome = self.perform(&job, held).await;
         let (beside, awaits) = (outcome.beside.clone(), outcome.awaits.clone());
         let outcome = TaskOutcome { beside, awaits, ..self.secrets.outcome(outcome) };
@@ -46,7 +46,7 @@ impl Worker {
     }
 
     /// Does it as a worker inside an engine would. What is called off or out of time is dropped where it stands.
-    async fn perform(&self, job: &Job, held: &Held) -> TaskOutcome {
+    async fn perform(&self, job: &LeasedJob, held: &Held) -> TaskOutcome {
         let Some(tool) = self.tools.get(&job.tool) else {
             let message = format!("this worker has no tool `{}`", job.tool);
             return TaskOutcome::failure(ErrorInfo::new("NoSuchTool", "tool", message));
@@ -105,7 +105,7 @@ impl Worker {
     }
 
     /// Events of the task, one after the other, until it can publish no more.
-    async fn tell(&self, job: &Job, held: &Held, mut heard: mpsc::UnboundedReceiver<TickKind>) {
+    async fn tell(&self, job: &LeasedJob, held: &Held, mut heard: mpsc::UnboundedReceiver<TickKind>) {
         while let Some(tick) = heard.recv().await {
             let (kind, data) = match tick {
                 TickKind::PublishEvent { kind, data, .. } => (Some(kind.to_string()), data),
@@ -126,7 +126,7 @@ impl Worker {
     }
 
     /// Brings the result to the server, however long that is away.
-    async fn report(&self, job: &Job, held: &Held, mut outcome: TaskOutcome) -> Option<Job> {
+    async fn report(&self, job: &LeasedJob, held: &Held, mut outcome: TaskOutcome) -> Option<LeasedJob> {
         if outcome.output.size_up_to(RESULT_MAX) > RESULT_MAX {
             outcome = too_large();
         }
@@ -156,7 +156,7 @@ impl Worker {
         None
     }
 
-    async fn send(&self, job: &Job, epoch: u32, outcome: &TaskOutcome) -> Result<Taken, Trouble> {
+    async fn send(&self, job: &LeasedJob, epoch: u32, outcome: &TaskOutcome) -> Result<Taken, Trouble> {
         let (worker, run, number) = (self.ask.worker.clone(), job.run.clone(), job.job);
         let TaskOutcome { output, error, meta, again, facts, beside, awaits, .. } = outcome.clone();
         match error {

@@ -101,7 +101,7 @@ fn invalid(stop: Stop) -> Refused {
             error.code = "ValidationFailed".into();
             Refused::Because(error)
         }
-        other => other,
+        refused @ (Refused::Because(_) | Refused::NeedBlobs(_)) => refused,
     }
 }
 

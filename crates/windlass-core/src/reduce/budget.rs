@@ -12,7 +12,7 @@ use super::eval::Locals;
 use super::impossible::{Checked, no_job};
 use super::{Reducer, Stop};
 use crate::plan::{Budget, CALLS, ExprId, MONEY, TIME};
-use crate::state::{Account, Body, Closing, FrameId, Item, ScopeId, Timer, Used};
+use crate::state::{Account, Body, Closing, Frame, FrameId, Item, ScopeId, Timer, Used};
 use crate::{ErrorInfo, EventKind, Reason, Status, TaskOutcome, words};
 
 /// Amounts by the name of the budget they come from.
@@ -98,7 +98,7 @@ impl Reducer<'_> {
         if let Some(account) = self.frame_mut(id)?.account.as_mut() {
             account.time = None;
         }
-        for budget in self.budgets_mut(id) {
+        for budget in self.budgets_mut(id)? {
             budget.refused = 0;
             if &*budget.what == TIME {
                 budget.used = budget.most;
@@ -120,12 +120,12 @@ impl Reducer<'_> {
     }
 
     /// The innermost budget that has not enough decides: a call that it refuses is none that those further out have to pay.
-    pub(in crate::reduce) fn affords(&mut self, id: FrameId, reserved: &Amounts) -> Affords {
-        let around = self.budgets_around(id);
+    pub(in crate::reduce) fn affords(&mut self, id: FrameId, reserved: &Amounts) -> Checked<Affords> {
+        let around = self.budgets_around(id)?;
         let mut later = false;
         for frame in &around {
             let mut lacks = false;
-            for budget in self.budgets_mut(*frame) {
+            for budget in self.budgets_mut(*frame)? {
                 let amount = if budget.counts_calls() { 1 } else { amount_of(reserved, &budget.what) };
                 let short = budget.lacks(amount);
                 budget.refused = if short { amount } else { 0 };
@@ -133,30 +133,33 @@ impl Reducer<'_> {
                 later |= amount > 0 && budget.lacks(amount.saturating_add(budget.reserved));
             }
             // The end of the budget is the end of what has it: what was asked for before may still be answered.
-            match lacks && !self.is_paying(*frame) {
-                true => return Affords::No(*frame),
+            match lacks && !self.is_paying(*frame)? {
+                true => return Ok(Affords::No(*frame)),
                 false => later |= lacks,
             }
         }
         if later {
-            return Affords::Later;
+            return Ok(Affords::Later);
         }
         for frame in around {
-            for budget in self.budgets_mut(frame) {
+            for budget in self.budgets_mut(frame)? {
                 match budget.counts_calls() {
                     true => budget.used = budget.used.saturating_add(1),
                     false => budget.reserved = budget.reserved.saturating_add(amount_of(reserved, &budget.what)),
                 }
             }
         }
-        Affords::Yes
+        Ok(Affords::Yes)
     }
 
     /// A call inside is out that has taken something from a budget.
-    fn is_paying(&self, id: FrameId) -> bool {
-        let pays = self.state.jobs.values().filter(|open| !open.resting && !open.reserved.is_empty());
-        let mut frames = pays.map(|open| open.frame);
-        frames.any(|frame| self.around(frame).contains(&id))
+    fn is_paying(&self, id: FrameId) -> Checked<bool> {
+        for open in self.state.jobs.values().filter(|open| !open.resting && !open.reserved.is_empty()) {
+            if self.around(open.frame)?.contains(&id) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The task begins when a call that is out gives back what it did not need.
@@ -174,7 +177,7 @@ impl Reducer<'_> {
         }
         let name = self.program.node(frame.node).name.clone();
         let name = if frame.parent.is_none() { "the run".to_owned() } else { format!("`{name}`") };
-        let budget: Vec<Used> = self.budgets_mut(id).map(|budget| budget.clone()).collect();
+        let budget: Vec<Used> = self.budgets_mut(id)?.map(|budget| budget.clone()).collect();
         let Shortage { what, told } = short(&budget);
         let error = ErrorInfo::new(EXCEEDED, "budget", format!("{name} {what}{told}"))
             .hint("raise the budget, or look what it is spent on: `windlass events RUN`");
@@ -194,9 +197,9 @@ impl Reducer<'_> {
         if reserved.is_empty() && used.is_empty() {
             return Ok(());
         }
-        for id in self.around(frame) {
+        for id in self.around(frame)? {
             let mut exceeded = Vec::new();
-            for budget in self.budgets_mut(id).filter(|budget| !budget.counts_calls()) {
+            for budget in self.budgets_mut(id)?.filter(|budget| !budget.counts_calls()) {
                 let before = budget.used;
                 budget.reserved = budget.reserved.saturating_sub(amount_of(&reserved, &budget.what));
                 budget.used = budget.used.saturating_add(amount_of(&used, &budget.what));
@@ -243,29 +246,36 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn budgets_mut(&mut self, id: FrameId) -> impl Iterator<Item = &mut Used> {
-        let frame = self.state.frames.get_mut(id).map(|frame| (&mut frame.account, &mut frame.body));
-        let (account, body) = frame.unzip();
-        let of_loop = body.and_then(|body| if let Body::Loop(looping) = body { Some(looping) } else { None });
-        let of_node = account.and_then(Option::as_mut).into_iter().flat_map(|account| &mut account.budget);
-        of_node.chain(of_loop.into_iter().flat_map(|looping| &mut looping.budget))
+    fn budgets_mut(&mut self, id: FrameId) -> Checked<impl Iterator<Item = &mut Used>> {
+        let frame = self.frame_mut(id)?;
+        let of_loop = if let Body::Loop(looping) = &mut frame.body { Some(looping) } else { None };
+        let of_node = frame.account.iter_mut().flat_map(|account| &mut account.budget);
+        Ok(of_node.chain(of_loop.into_iter().flat_map(|looping| &mut looping.budget)))
     }
 
     /// A frame and those around it, from the inside out.
-    fn around(&self, id: FrameId) -> Vec<FrameId> {
-        let above = |id: &FrameId| self.state.frames.get(*id).and_then(|frame| frame.parent);
-        std::iter::successors(Some(id), above).collect()
+    fn around(&self, id: FrameId) -> Checked<Vec<FrameId>> {
+        self.around_with(id, |_| true)
     }
 
     /// Those that have a budget.
-    fn budgets_around(&self, id: FrameId) -> Vec<FrameId> {
-        let above = |id: &FrameId| self.state.frames.get(*id).and_then(|frame| frame.parent);
-        let limited = |id: &FrameId| {
-            let Some(frame) = self.state.frames.get(*id) else { return false };
+    fn budgets_around(&self, id: FrameId) -> Checked<Vec<FrameId>> {
+        self.around_with(id, |frame| {
             let of_loop = matches!(&frame.body, Body::Loop(looping) if !looping.budget.is_empty());
             of_loop || frame.account.as_ref().is_some_and(|account| !account.budget.is_empty())
-        };
-        std::iter::successors(Some(id), above).filter(limited).collect()
+        })
+    }
+
+    fn around_with(&self, id: FrameId, wanted: impl Fn(&Frame) -> bool) -> Checked<Vec<FrameId>> {
+        let (mut found, mut next) = (Vec::new(), Some(id));
+        while let Some(id) = next {
+            let frame = self.frame(id)?;
+            if wanted(frame) {
+                found.push(id);
+            }
+            next = frame.parent;
+        }
+        Ok(found)
     }
 }
 

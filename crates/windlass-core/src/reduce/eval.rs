@@ -77,13 +77,11 @@ impl Reducer<'_> {
     }
 
     fn stop(&mut self, error: EvalError) -> Stop {
-        if error.kind == EvalErrorKind::NeedBlobs {
-            return Stop::Need(error.blobs);
-        }
         let code = match error.kind {
+            EvalErrorKind::NeedBlobs => return Stop::Need(error.blobs),
             EvalErrorKind::Limit => "ExpressionLimit",
             EvalErrorKind::Invalid => "ValidationFailed",
-            _ => "InvalidTemplate",
+            EvalErrorKind::Missing | EvalErrorKind::Type => "InvalidTemplate",
         };
         let message = match &error.expression {
             Some(expression) => format!("{} (in `{expression}`)", error.message),
@@ -274,10 +272,13 @@ impl<'a> View<'a> {
     fn item_name(&self, turn: &Turn) -> Option<Arc<str>> {
         let mut node = Some(turn.loop_node);
         while let Some(id) = node {
-            match &self.program.node(id).kind {
-                NodeKind::Loop(looping) if matches!(looping.source, Source::Each(_)) => return looping.item.clone(),
-                _ => node = self.program.node(id).parent,
+            let around = self.program.node(id);
+            if let NodeKind::Loop(looping) = &around.kind
+                && let Source::Each(_) = looping.source
+            {
+                return looping.item.clone();
             }
+            node = around.parent;
         }
         None
     }

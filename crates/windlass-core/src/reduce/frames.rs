@@ -5,9 +5,9 @@
 //! |---|---|---|---|---|---|---|
 //! | new | the kind's first state | – | finishing, ended | ended | – | ended |
 //! | entered | – | by kind | closing if a child is live; else finishing, backoff, ended | closing, ended | by kind | as close |
-//! | finishing (an end is on the agenda) | – | – | ended | ended, or finishing with what it has | – | as close |
-//! | backoff | ignored | – | – | ended | new | as close |
-//! | closing | ignored | closing, ended when none is live | closing | closing: an outer call replaces its own end | – | – |
+//! | finishing (an end is on the agenda) | – | – | backoff, ended | ended, or finishing with what it has | – | as close |
+//! | backoff | – | – | ended, if a second end was on the agenda | ended | new | as close |
+//! | closing | ignored | closing, ended when none is live | closing, ended | closing: an outer call replaces its own end | – | – |
 //! | ended | ignored | – | ignored | ignored | – | – |
 //!
 //! – is impossible and a fault. *Ignored* is legitimate: agenda items, and a parent's list of children, may outlive a frame.
@@ -19,14 +19,13 @@ use windlass_value::{Duration, Value};
 
 use super::budget::EXCEEDED;
 use super::eval::Locals;
-use super::impossible::{Checked, miscounted, no_frame, no_scope, wrong_frame};
-use super::publish::veiled;
+use super::impossible::{Checked, miscounted, no_frame, no_job, no_part, no_scope, wrong_frame, wrong_status};
 use super::retry::Tried;
 use super::usage;
 use super::{Reducer, Stop};
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{Body, Closing, Ended, Firing, Frame, FrameId, Item, LiveIteration, Phase, Scope, ScopeId, Timer};
-use crate::{Command, ErrorInfo, EventKind, Outcome, RunResult, Status};
+use crate::state::{Body, Closing, Ended, Firing, Frame, FrameId, Item, LiveIteration, Scope, ScopeId, Timer};
+use crate::{Command, ErrorInfo, EventKind, Outcome, Status};
 
 impl Reducer<'_> {
     /// Puts a child on the agenda.
@@ -130,7 +129,7 @@ impl Reducer<'_> {
         if node.hidden || frame.quiet || frame.attempt > 1 {
             return Ok(());
         }
-        let told = self.firing_of(frame);
+        let told = self.firing_of(frame)?;
         let numbered = told.filter(|firing| firing.worker.is_some());
         let scope = self.state.scopes.get(frame.scope).filter(|_| told.is_some());
         let args = scope.and_then(|scope| scope.carried.as_ref()).map(|carried| carried.args.clone());
@@ -147,11 +146,18 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// What a place's body runs for.
-    fn firing_of(&self, frame: &Frame) -> Option<&Firing> {
-        match &self.state.frames.get(frame.parent?)?.body {
-            Body::Net(net) => net.firings.get(&frame.slot).map(|firing| &**firing),
-            _ => None,
+    /// What a place's body runs for; None for a frame that is no place's body.
+    fn firing_of(&self, frame: &Frame) -> Checked<Option<&Firing>> {
+        let Some(parent) = frame.parent else { return Ok(None) };
+        match &self.frame(parent)?.body {
+            Body::Net(net) => match net.firings.get(&frame.slot) {
+                Some(firing) => Ok(Some(firing)),
+                None => Err(no_part(parent, "firing", frame.slot)),
+            },
+            Body::Pipeline(_) | Body::Graph(_) | Body::Branch { .. } | Body::Loop(_) => Ok(None),
+            childless @ (Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. }) => {
+                Err(wrong_frame(parent, "the parent of a frame", childless))
+            }
         }
     }
 
@@ -194,7 +200,9 @@ impl Reducer<'_> {
         // It was called off, with nothing inside, while its end was on the agenda.
         let Some(frame) = self.frame_if_live(id) else { return Ok(()) };
         let called_off = frame.closing.as_ref().filter(|closing| !closing.own).map(|closing| closing.status);
-        if called_off.is_some_and(|status| status != ended.status || !self.tells_what_it_has(id)) {
+        if let Some(status) = called_off
+            && (status != ended.status || !self.tells_what_it_has(id)?)
+        {
             self.close_if_empty(id)?;
             return Ok(());
         }
@@ -214,7 +222,7 @@ impl Reducer<'_> {
         if let Some(expression) = node.output.filter(|_| says) {
             // The node's own outcome is there under its name, before it is kept.
             let own = ended.clone().outcome(started_at, self.now());
-            let own = Arc::new(Outcome { usage: self.used_inside(id), ..own });
+            let own = Arc::new(Outcome { usage: self.used_inside(id)?, ..own });
             let names = self.loop_items(id);
             let locals = Locals { own: Some((node_id, &own)), names: names.as_ref(), ..Locals::default() };
             ended.output = self.eval_with(expression, scope, locals)?;
@@ -237,16 +245,17 @@ impl Reducer<'_> {
         let frame = self.frame(id)?;
         let (node_id, node) = (frame.node, self.program.node(frame.node));
         let (started_at, quiet, ended_at) = (frame.started_at, frame.quiet, self.state.now);
+        let job = job_of(&frame.body);
         let output = self.slim(ended.output);
         // While the frame is there, so are those around it that have to know what its job has used.
-        if let Some(job) = self.job_of_frame(id) {
+        if let Some(job) = job {
             self.settle_job(job, None)?;
         }
         let outcome = Ended { output, ..ended }.outcome(started_at, ended_at);
-        let outcome = Arc::new(Outcome { usage: self.used_inside(id), ..outcome });
+        let outcome = Arc::new(Outcome { usage: self.used_inside(id)?, ..outcome });
         if !node.hidden {
             if !quiet {
-                self.tell_ended(id, &outcome);
+                self.tell_ended(id, &outcome)?;
             }
             self.record(id, node_id, outcome.clone())?;
         }
@@ -273,16 +282,8 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn job_of_frame(&self, id: FrameId) -> Option<u64> {
-        match &self.state.frames.get(id)?.body {
-            Body::Pipeline(pipeline) => pipeline.job,
-            _ => None,
-        }
-    }
-
-    fn used_inside(&self, id: FrameId) -> Value {
-        let account = self.state.frames.get(id).and_then(|frame| frame.account.as_ref());
-        account.map_or(Value::Null, |account| usage(&account.usage))
+    fn used_inside(&self, id: FrameId) -> Checked<Value> {
+        Ok(self.frame(id)?.account.as_ref().map_or(Value::Null, |account| usage(&account.usage)))
     }
 
     /// Removes the scope that a frame has opened, which is gone: the scope around it.
@@ -358,7 +359,10 @@ impl Reducer<'_> {
                 Status::Skipped => {
                     EventKind::StepSkipped { status, output, error: told, usage, firing, reason, message }
                 }
-                _ => EventKind::StepFailed { status, output, error: told, usage, firing, reason, message },
+                Status::Failed | Status::Cancelled | Status::TimedOut => {
+                    EventKind::StepFailed { status, output, error: told, usage, firing, reason, message }
+                }
+                Status::Succeeded => return Err(wrong_status(near, "an end without having run", status)),
             };
             self.publish(path, kind);
         }
@@ -393,7 +397,7 @@ impl Reducer<'_> {
     /// until its worker confirms or its grace is over.
     pub(crate) fn close(&mut self, id: FrameId, closing: Closing) -> Checked {
         // A child that has ended is listed by its parent until the parent hears of it.
-        let Some(frame) = self.state.frames.get_mut(id) else { return Ok(()) };
+        let Some(frame) = self.frame_if_live_mut(id) else { return Ok(()) };
         let own = closing.own;
         let before = frame.closing.as_ref().map(|before| before.own);
         if before.is_some_and(|before| !before || own) {
@@ -410,10 +414,12 @@ impl Reducer<'_> {
         }
         self.forget_loop_time(id)?;
         let frame = self.frame(id)?;
-        let job = if let Body::Pipeline(pipeline) = &frame.body { pipeline.job } else { None };
-        // A worker at rest has nothing to stop: it only hears that its lease is over.
-        if let Some(job) = job.filter(|job| self.state.jobs.get(job).is_some_and(|open| !open.resting)) {
-            return self.call_off(job);
+        if let Some(job) = job_of(&frame.body) {
+            let open = self.state.jobs.get(&job).ok_or_else(|| no_job(job, "the job of a pipeline"))?;
+            // A worker at rest has nothing to stop: it only hears that its lease is over.
+            if !open.resting {
+                return self.call_off(job);
+            }
         }
         let inside = children(&frame.body);
         // A child run that has ended is not called off.
@@ -422,7 +428,7 @@ impl Reducer<'_> {
         {
             self.work.output.commands.push(Command::CancelChild { key: open.key.clone() });
         }
-        self.call_off_child(id);
+        self.call_off_child(id)?;
         for child in inside {
             self.close(child, Closing::cancelled())?;
         }
@@ -436,6 +442,7 @@ impl Reducer<'_> {
         if frame.live > 0 {
             return Ok(());
         }
+        // It goes on, or is about to be entered anew: nothing calls it off.
         let Some(closing) = frame.closing.as_deref().cloned() else { return Ok(()) };
         if matches!(frame.body, Body::Loop(_)) {
             return self.loop_called_off(id, closing);
@@ -456,7 +463,7 @@ impl Reducer<'_> {
 
     /// Nothing is left inside. What there is may still have to be put together.
     pub(crate) fn end_called_off(&mut self, id: FrameId, ended: Ended) -> Checked {
-        match self.tells_what_it_has(id) {
+        match self.tells_what_it_has(id)? {
             true => self.state.agenda.push_back(Item::Finish(id, Box::new(ended))),
             false => self.end(id, ended)?,
         }
@@ -464,10 +471,10 @@ impl Reducer<'_> {
     }
 
     /// A node whose time is over, and a run that is called off, give what they have so far.
-    fn tells_what_it_has(&self, id: FrameId) -> bool {
-        let Some(frame) = self.frame_if_live(id) else { return false };
+    fn tells_what_it_has(&self, id: FrameId) -> Checked<bool> {
+        let frame = self.frame(id)?;
         let ends = frame.parent.is_none() || frame.closing.as_ref().is_some_and(|closing| closing.ran_out());
-        ends && self.program.node(frame.node).output.is_some()
+        Ok(ends && self.program.node(frame.node).output.is_some())
     }
 
     pub(crate) fn child_ended(
@@ -506,70 +513,20 @@ impl Reducer<'_> {
         frame.live = frame.live.checked_sub(1).ok_or_else(|| miscounted(parent, "live children"))?;
         Ok(())
     }
+}
 
-    /// The last item of a run: its output, its end.
-    pub(crate) fn end_run(&mut self, outcome: &Arc<Outcome>) -> Result<(), Stop> {
-        let verdict = self.state.verdict.clone();
-        let (status, error) = match verdict {
-            Some(closing) => (closing.status, closing.error),
-            None => (outcome.status, outcome.error.clone()),
-        };
-        let mut output = match &self.program.plan.outputs {
-            None => outcome.output.clone(),
-            Some(_) => Value::Null,
-        };
-        if let (Some(outputs), Status::Succeeded) = (&self.program.plan.outputs, status) {
-            let mut map = windlass_value::Map::new();
-            for (name, expression) in outputs {
-                map.insert(name.clone(), self.eval(*expression, self.state.root_scope)?);
-            }
-            output = Value::map(map);
-        }
-        if let (Some(name), Status::Succeeded) = (self.state.returns.clone(), status) {
-            output = self.returned(&name)?;
-        }
-        let (reply, usage) = (self.state.reply.clone(), outcome.usage.clone());
-        self.close_run(RunResult { status, output, error, reply, usage });
-        Ok(())
-    }
-
-    /// What the node gave that the caller asks for. One that has not run gave nothing.
-    fn returned(&self, name: &str) -> Result<Value, Stop> {
-        let node = self.program.named(None, name).ok_or_else(|| {
-            let message = format!("the caller wants the output of `{name}`, which this definition does not have");
-            ErrorInfo::new("NoSuchStep", "call", message)
-        })?;
-        let scope = self.state.scopes.get(self.state.root_scope);
-        Ok(scope.and_then(|scope| scope.outcome(node)).map(|outcome| outcome.output.clone()).unwrap_or_default())
-    }
-
-    pub(crate) fn run_ends_badly(&mut self, _outcome: &Arc<Outcome>, error: ErrorInfo) {
-        let (output, reply, usage) = (Value::Null, self.state.reply.clone(), Value::Null);
-        self.close_run(RunResult { status: Status::Failed, output, error: Some(error), reply, usage });
-    }
-
-    /// The end of a run that was held until now.
-    pub(crate) fn end_unbegun(&mut self, closing: Closing) -> Checked {
-        let Closing { status, error, output, .. } = closing;
-        self.close_run(RunResult { status, output, error, reply: None, usage: Value::Null });
-        Ok(())
-    }
-
-    fn close_run(&mut self, result: RunResult) {
-        self.state.phase = Phase::Ended(result.clone());
-        self.state.timers.clear();
-        self.state.waits.clear();
-        self.mail_is_over();
-        self.state.agenda.clear();
-        let output = if self.program.veils_output() { veiled() } else { result.output.clone() };
-        let error = result.error.as_ref().map(|error| self.event_error(error));
-        let (status, usage) = (result.status, result.usage.clone());
-        self.publish("".into(), EventKind::WorkflowFinished { status, output, error, usage });
-        self.work.output.commands.push(match result.status {
-            Status::Succeeded | Status::Skipped => Command::CompleteRun(result),
-            Status::Cancelled | Status::TimedOut => Command::Halt(result),
-            Status::Failed => Command::FailWorkflow(result),
-        });
+/// The job of a pipeline; nothing else has one.
+fn job_of(body: &Body) -> Option<u64> {
+    match body {
+        Body::Pipeline(pipeline) => pipeline.job,
+        Body::New
+        | Body::Backoff
+        | Body::Graph(_)
+        | Body::Branch { .. }
+        | Body::Loop(_)
+        | Body::Net(_)
+        | Body::Wait(_)
+        | Body::Call { .. } => None,
     }
 }
 

@@ -14,6 +14,7 @@
 use windlass_value::Timestamp;
 
 use super::Reducer;
+use crate::Status;
 use crate::state::{Body, Frame, FrameId, Scope, ScopeId};
 
 /// A tick that cannot be applied to a state. The state may be half changed and must not be used any further.
@@ -47,6 +48,10 @@ pub enum Fault {
     NoScope { scope: ScopeId, expected: &'static str },
     #[error("there is no job {job}; expected {expected}")]
     NoJob { job: u64, expected: &'static str },
+    #[error("there is no call {call}; expected {expected}")]
+    NoCall { call: u64, expected: &'static str },
+    #[error("a node inside frame {frame} ends as {}; expected {expected}", .found.as_str())]
+    WrongStatus { frame: FrameId, expected: &'static str, found: Status },
     #[error("the plan has no node {node}")]
     NoNode { node: u32 },
     #[error("{what} is damaged")]
@@ -67,11 +72,13 @@ impl Fault {
             Fault::NoFrame { frame, .. }
             | Fault::WrongFrame { frame, .. }
             | Fault::NoSuchPart { frame, .. }
-            | Fault::Miscounted { frame, .. } => Some(*frame),
+            | Fault::Miscounted { frame, .. }
+            | Fault::WrongStatus { frame, .. } => Some(*frame),
             Fault::TimeGoesBack { .. }
             | Fault::NotStarted
             | Fault::NoScope { .. }
             | Fault::NoJob { .. }
+            | Fault::NoCall { .. }
             | Fault::NoNode { .. }
             | Fault::Damaged { .. } => None,
         }
@@ -114,6 +121,24 @@ pub(crate) fn no_job(job: u64, expected: &'static str) -> Box<Fault> {
     Box::new(Fault::NoJob { job, expected })
 }
 
+#[cold]
+#[inline(never)]
+pub(crate) fn no_call(call: u64, expected: &'static str) -> Box<Fault> {
+    Box::new(Fault::NoCall { call, expected })
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn wrong_status(frame: FrameId, expected: &'static str, found: Status) -> Box<Fault> {
+    Box::new(Fault::WrongStatus { frame, expected, found })
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn not_started() -> Box<Fault> {
+    Box::new(Fault::NotStarted)
+}
+
 pub(crate) fn kind_of(body: &Body) -> &'static str {
     match body {
         Body::New => "a frame that has not been entered",
@@ -142,6 +167,11 @@ impl Reducer<'_> {
     /// The frame, unless it has already ended: for what may outlive it.
     pub(crate) fn frame_if_live(&self, id: FrameId) -> Option<&Frame> {
         self.state.frames.get(id)
+    }
+
+    /// The frame, unless it has already ended: for what may outlive it.
+    pub(crate) fn frame_if_live_mut(&mut self, id: FrameId) -> Option<&mut Frame> {
+        self.state.frames.get_mut(id)
     }
 
     /// The frame, unless it has already ended or is being called off: for what may outlive it.

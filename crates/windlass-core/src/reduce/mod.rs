@@ -13,6 +13,7 @@ mod loop_node;
 mod nodes;
 mod publish;
 mod retry;
+mod run_end;
 mod ticks;
 mod timers;
 mod watch;
@@ -20,7 +21,7 @@ mod write;
 
 use windlass_value::{BlobHash, Timestamp};
 
-use impossible::Checked;
+use impossible::{Checked, not_started};
 
 pub use admit::{Admitted, Delivery, Refused, Unmet, admit};
 pub(crate) use budget::usage;
@@ -153,7 +154,7 @@ impl Reducer<'_> {
         // One that is to be held is paused first; from then on it takes what a run takes that is paused.
         let holds = self.state.held.is_some() || (self.state.ticks == 0 && matches!(tick.kind, TickKind::Pause { .. }));
         if self.state.phase == Phase::Created && !starts && !holds {
-            return Err(Box::new(Fault::NotStarted));
+            return Err(not_started());
         }
         if !matches!(tick.kind, TickKind::Restart) && self.state.phase == Phase::Running {
             let lived = tick.at.since(self.state.now);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_value::{Map, Value, known};
 
 use super::Reducer;
-use super::impossible::Checked;
+use super::impossible::{Checked, no_part, wrong_frame};
 use crate::plan::{NodeId, NodeKind};
 use crate::state::{Body, Forked, Frame, FrameId, State};
 use crate::{Command, ErrorInfo, Event, EventError, EventKind, Outcome, Program, Status};
@@ -58,10 +58,10 @@ impl Reducer<'_> {
         self.state.frames.get(id).is_some_and(|frame| !self.program.node(frame.node).veil.is_none())
     }
 
-    pub(crate) fn tell_ended(&mut self, id: FrameId, outcome: &Outcome) {
+    pub(crate) fn tell_ended(&mut self, id: FrameId, outcome: &Outcome) -> Checked {
         let (status, output) = (outcome.status, Some(self.shown(id, &outcome.output)));
         let error = outcome.error.as_ref().map(|error| self.event_error(error));
-        let (usage, firing) = (outcome.usage.clone(), self.firing_told(id));
+        let (usage, firing) = (outcome.usage.clone(), self.firing_told(id)?);
         let (reason, message) = (None, None);
         let kind = match status {
             Status::Succeeded => EventKind::StepDone { status, output, error, usage, firing },
@@ -71,15 +71,21 @@ impl Reducer<'_> {
             }
         };
         self.publish_at(id, kind);
+        Ok(())
     }
 
     /// Which body of a place it is, where events tell of them: all bodies of a place have one path.
-    pub(crate) fn firing_told(&self, id: FrameId) -> Option<u64> {
-        let frame = self.state.frames.get(id)?;
-        let above = self.state.frames.get(frame.parent?)?;
-        match &self.program.node(above.node).kind {
-            NodeKind::Net(net) if net.tells_slots => Some(frame.slot),
-            _ => None,
+    pub(crate) fn firing_told(&self, id: FrameId) -> Checked<Option<u64>> {
+        let frame = self.frame(id)?;
+        let Some(parent) = frame.parent else { return Ok(None) };
+        match &self.program.node(self.frame(parent)?.node).kind {
+            NodeKind::Net(net) => Ok(net.tells_slots.then_some(frame.slot)),
+            NodeKind::Pipeline(_)
+            | NodeKind::Graph(_)
+            | NodeKind::Branch(_)
+            | NodeKind::Loop(_)
+            | NodeKind::Wait(_)
+            | NodeKind::Call(_) => Ok(None),
         }
     }
 
@@ -170,6 +176,7 @@ impl Reducer<'_> {
         text.into()
     }
 
+    /// The label of the task that a pipeline is at; None for anything else.
     fn current_label(&self, frame: &Frame) -> Option<&str> {
         let (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) = (&self.program.node(frame.node).kind, &frame.body)
         else {
@@ -188,18 +195,32 @@ impl Reducer<'_> {
 
     /// The generation of a frame that is not the first under its path: it, or something around it, was tried again,
     /// visited again, or reached again.
-    pub(crate) fn entered_before(&self, id: FrameId) -> Option<u32> {
-        let first = |frame: &Frame| {
-            let reached = match frame.parent.and_then(|parent| self.state.frames.get(parent)).map(|above| &above.body) {
-                Some(Body::Pipeline(body)) => body.attempt <= 1 && !body.visits.contains_key(&body.pc),
-                Some(Body::Net(net)) => net.firings.get(&frame.slot).is_none_or(|firing| firing.visit <= 1),
-                _ => true,
-            };
-            reached && frame.attempt <= 1
-        };
-        let frame = |id: FrameId| self.state.frames.get(id);
-        let mut around = std::iter::successors(frame(id), |below| below.parent.and_then(frame));
-        if around.all(first) { None } else { frame(id).map(|frame| frame.generation) }
+    pub(crate) fn entered_before(&self, id: FrameId) -> Checked<Option<u32>> {
+        let mut around = Some(id);
+        while let Some(at) = around {
+            let frame = self.frame(at)?;
+            if frame.attempt > 1 || self.is_reached_again(frame)? {
+                return Ok(Some(self.frame(id)?.generation));
+            }
+            around = frame.parent;
+        }
+        Ok(None)
+    }
+
+    /// Whether what is around a frame has begun it before. What a graph, a branch or a loop begins, it begins once.
+    fn is_reached_again(&self, frame: &Frame) -> Checked<bool> {
+        let Some(parent) = frame.parent else { return Ok(false) };
+        match &self.frame(parent)?.body {
+            Body::Pipeline(body) => Ok(body.attempt > 1 || body.visits.contains_key(&body.pc)),
+            Body::Net(net) => match net.firings.get(&frame.slot) {
+                Some(firing) => Ok(firing.visit > 1),
+                None => Err(no_part(parent, "firing", frame.slot)),
+            },
+            Body::Graph(_) | Body::Branch { .. } | Body::Loop(_) => Ok(false),
+            childless @ (Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. }) => {
+                Err(wrong_frame(parent, "the parent of a frame", childless))
+            }
+        }
     }
 
     fn write_path(&self, id: FrameId, text: &mut String) {
@@ -215,6 +236,7 @@ pub(crate) fn path_of(program: &Program, state: &State, id: FrameId) -> String {
 }
 
 fn write_path(program: &Program, state: &State, id: FrameId, text: &mut String) {
+    // A frame that is not there has no path: a fault may name one.
     let Some(frame) = state.frames.get(id) else { return };
     if let Some(parent) = frame.parent {
         write_path(program, state, parent, text);
@@ -232,7 +254,7 @@ fn write_path(program: &Program, state: &State, id: FrameId, text: &mut String) 
     }
 }
 
-/// The label of the task that has entered this frame.
+/// The label of the task that has entered this frame; None if something other than a task has.
 fn task_label<'p>(program: &'p Program, state: &State, frame: &Frame) -> Option<&'p str> {
     let above = state.frames.get(frame.parent?)?;
     let NodeKind::Pipeline(pipeline) = &program.node(above.node).kind else { return None };

@@ -1,11 +1,21 @@
 //! Timers: all of them live in the state, so nothing about time is lost with a process.
+//!
+//! | timer | its owner is there | its owner is gone |
+//! |---|---|---|
+//! | deadline | the frame is called off | – |
+//! | loop time, budget | the loop stops; any other frame fails | – |
+//! | alarm | the frame goes on: see its kind | – |
+//! | grace | the job is gone without a word of its worker | – |
+//! | run | its end is decided as timed out; armed anew, if it was alive for less | – |
+//!
+//! – is impossible and a fault: a timer goes with its owner.
 
 use windlass_value::{Timestamp, Value};
 
 use super::Reducer;
 use super::impossible::{Checked, no_part, wrong_frame};
 use crate::plan::Amount;
-use crate::state::{Body, Closing, FrameId, Item, Timer, TimerKey};
+use crate::state::{Awaiting, Body, Closing, FrameId, Item, Timer, TimerKey};
 use crate::{ErrorInfo, Status, words};
 
 impl Reducer<'_> {
@@ -57,6 +67,7 @@ impl Reducer<'_> {
         let frame = self.frame_mut(id)?;
         frame.deadline = None;
         let node = program.node(frame.node);
+        // A node without a timeout was given a deadline because it holds up nothing but its graph's end.
         let Some(timeout) = &node.timeout else { return self.close(id, Closing::cancelled()) };
         let told = match &timeout.after {
             Amount::Fixed(after) => format!("of {after} allows"),
@@ -83,8 +94,11 @@ impl Reducer<'_> {
                 frame.body = Body::New;
                 self.unpark(id)
             }
-            Body::Pipeline(body) if body.awaits.is_some() => self.await_over(id),
-            Body::Pipeline(_) => self.unpark(id),
+            Body::Pipeline(body) => match body.awaits.as_deref() {
+                Some(Awaiting::Event { .. } | Awaiting::Time | Awaiting::Child { .. }) => self.await_over(id),
+                // It is tried again, with the answers that it has got; or its operation goes on elsewhere.
+                Some(Awaiting::Answered) | None => self.unpark(id),
+            },
             Body::Loop(_) => {
                 self.state.agenda.push_back(Item::NextTurn(id));
                 Ok(())

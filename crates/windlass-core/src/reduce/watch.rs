@@ -193,8 +193,9 @@ impl Reducer<'_> {
         }
     }
 
+    /// The frame, unless it has already ended or was entered before.
     fn is_first_entry(&self, id: FrameId) -> Option<&Frame> {
-        self.state.frames.get(id).filter(|frame| frame.attempt == 1)
+        self.frame_if_live(id).filter(|frame| frame.attempt == 1)
     }
 
     /// Whether what this item begins is at the path. Of several frames under one path the outermost is meant.
@@ -212,19 +213,41 @@ impl Reducer<'_> {
                 *self.path(*id) == *path && *self.path(parent) != *path && self.fresh_task_path(parent) != path
             }
             Item::Task(id) => self.begins_task(*id) && self.fresh_task_path(*id) == path,
-            _ => false,
+            // These go on with what has begun, or lead to items that begin something.
+            Item::TaskEnded(..)
+            | Item::ChildEnded { .. }
+            | Item::StartChild { .. }
+            | Item::FirstCheck(_)
+            | Item::NextTurn(_)
+            | Item::Fire(_)
+            | Item::Finish(..)
+            | Item::EndRun(_)
+            | Item::Parameters
+            | Item::Token(..)
+            | Item::Mail(_) => false,
         }
     }
 
     /// What this item begins, as people would write it.
     fn begins(&self, item: &Item) -> Option<Arc<str>> {
         let path = match item {
-            Item::Enter(id) => match self.is_first_entry(*id)? {
-                Frame { parent: Some(parent), .. } if *self.path(*parent) == *self.path(*id) => return None,
-                _ => self.path(*id),
-            },
-            Item::Task(id) if self.begins_task(*id) => self.fresh_task_path(*id).into(),
-            _ => return None,
+            Item::Enter(id) => {
+                let (path, parent) = (self.path(*id), self.is_first_entry(*id)?.parent);
+                Some(path).filter(|path| parent.is_none_or(|parent| *self.path(parent) != **path))?
+            }
+            Item::Task(id) => self.begins_task(*id).then(|| self.fresh_task_path(*id).into())?,
+            // These go on with what has begun, or lead to items that begin something.
+            Item::TaskEnded(..)
+            | Item::ChildEnded { .. }
+            | Item::StartChild { .. }
+            | Item::FirstCheck(_)
+            | Item::NextTurn(_)
+            | Item::Fire(_)
+            | Item::Finish(..)
+            | Item::EndRun(_)
+            | Item::Parameters
+            | Item::Token(..)
+            | Item::Mail(_) => return None,
         };
         Some(path).filter(|path| !path.is_empty())
     }
@@ -236,24 +259,32 @@ impl Reducer<'_> {
         Some((looping, format!("{}{}", self.path(parent), looping.turn_path.write(frame.slot))))
     }
 
-    /// The task has not been tried, and waits for nothing.
+    /// The task has not been tried, and waits for nothing. A frame of another kind is a fault of the item itself, which is
+    /// found when it is worked off.
     fn begins_task(&self, id: FrameId) -> bool {
-        match self.state.frames.get(id).map(|frame| &frame.body) {
-            Some(Body::Pipeline(body)) => body.attempt == 0 && body.awaits.is_none() && body.again.is_none(),
-            _ => false,
+        let Some(frame) = self.frame_if_live(id) else { return false };
+        match &frame.body {
+            Body::Pipeline(body) => body.attempt == 0 && body.awaits.is_none() && body.again.is_none(),
+            Body::New
+            | Body::Backoff
+            | Body::Graph(_)
+            | Body::Branch { .. }
+            | Body::Loop(_)
+            | Body::Net(_)
+            | Body::Wait(_)
+            | Body::Call { .. } => false,
         }
     }
 
-    /// The path of the task that a pipeline is at, if it has a label; else nothing.
+    /// The path of the task that a pipeline is at, if it has a label; else, and for anything else, nothing.
     fn fresh_task_path(&self, id: FrameId) -> String {
-        let Some(frame) = self.state.frames.get(id) else { return String::new() };
-        match (&self.program.node(frame.node).kind, &frame.body) {
-            (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) => {
-                let task = pipeline.tasks.get(body.pc as usize).filter(|task| !task.label.is_empty());
-                task.map(|task| with_label(self.path(id), &task.label).to_string()).unwrap_or_default()
-            }
-            _ => String::new(),
-        }
+        let Some(frame) = self.frame_if_live(id) else { return String::new() };
+        let (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) = (&self.program.node(frame.node).kind, &frame.body)
+        else {
+            return String::new();
+        };
+        let task = pipeline.tasks.get(body.pc as usize).filter(|task| !task.label.is_empty());
+        task.map(|task| with_label(self.path(id), &task.label).to_string()).unwrap_or_default()
     }
 
     fn failures_mut(&mut self) -> Option<&mut Failures> {
@@ -277,7 +308,18 @@ impl Reducer<'_> {
                 let own = Failure { began: Some(now), path: "".into() };
                 failures.first = earlier(failures.first.take(), Some(own));
             }
-            _ => {}
+            // Their frames fail, and tell of it at their end.
+            Item::Enter(_)
+            | Item::Task(_)
+            | Item::TaskEnded(..)
+            | Item::StartChild { .. }
+            | Item::FirstCheck(_)
+            | Item::NextTurn(_)
+            | Item::Fire(_)
+            | Item::Finish(..)
+            | Item::Parameters
+            | Item::Token(..)
+            | Item::Mail(_) => {}
         }
     }
 
@@ -335,7 +377,8 @@ impl Reducer<'_> {
                 failed = Some(blamed);
             }
             Status::Cancelled if cut.is_none() => cut = Some(own.clone()),
-            _ => {}
+            // What is to blame for it is known already, or nothing is.
+            Status::Failed | Status::TimedOut | Status::Cancelled | Status::Succeeded | Status::Skipped => {}
         }
         let Some(parent) = parent else {
             failures.first = earlier(failures.first.take(), failed);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use windlass_value::{Level, Map, Value};
 
+use super::impossible::Checked;
 use super::{Reducer, Stop};
 use crate::ErrorInfo;
 use crate::plan::{VariableKind, Write, WriteOp};
@@ -13,15 +14,23 @@ use crate::state::{Scope, ScopeId, Variable};
 impl Reducer<'_> {
     /// Makes one change with an operand that has been evaluated. Everything is checked before anything changes.
     pub(crate) fn write(&mut self, write: &Write, scope: ScopeId, operand: Value) -> Result<Value, Stop> {
-        let target = self.target(write.level, scope);
+        let target = self.target(write.level, scope)?;
         let operand = if write.op == WriteOp::Extend { self.resolve(&operand)? } else { operand };
-        if matches!(write.op, WriteOp::AppendItem | WriteOp::Extend) && self.append_in_place(target, write, &operand) {
+        if self.append_in_place(target, write, &operand)? {
             return Ok(operand);
         }
-        let current = self.current(target, write);
+        let current = self.current(target, write)?;
         let (kind, value) = match write.op {
-            WriteOp::Declare(kind) => declared(kind, self.kept(target, &write.name), &write.name, operand)?,
-            op => {
+            WriteOp::Declare(kind) => declared(kind, self.kept(target, &write.name)?, &write.name, operand)?,
+            op @ (WriteOp::Set
+            | WriteOp::Add
+            | WriteOp::Subtract
+            | WriteOp::Max
+            | WriteOp::Min
+            | WriteOp::AppendItem
+            | WriteOp::Extend
+            | WriteOp::AppendText
+            | WriteOp::Merge) => {
                 let (kind, before) =
                     current.map_or((VariableKind::Any, Value::Null), |current| (current.kind, current.value));
                 let before = self.resolve(&before)?;
@@ -34,9 +43,8 @@ impl Reducer<'_> {
                 format!("the variable `{}` holds {}, so it cannot be set to {value:?}", write.name, kind_name(kind));
             return Err(ErrorInfo::new("VariableKind", "expression", message).into());
         }
-        if let Some(scope) = self.state.scopes.get_mut(target) {
-            scope.variables.insert(write.name.clone(), Variable { kind, value: value.clone() });
-        }
+        let variable = Variable { kind, value: value.clone() };
+        self.scope_mut(target)?.variables.insert(write.name.clone(), variable);
         Ok(value)
     }
 
@@ -48,25 +56,34 @@ impl Reducer<'_> {
 
     /// Makes sure that a write, and one after it, can read what they change.
     pub(crate) fn fetch_for(&self, write: &Write, scope: ScopeId, operand: &Value) -> Result<(), Stop> {
-        if let Some(current) = self.current(self.target(write.level, scope), write) {
+        if let Some(current) = self.current(self.target(write.level, scope)?, write)? {
             self.resolve(&current.value)?;
         }
         self.resolve(operand).map(|_| ())
     }
 
-    /// Appending costs the same however long the list is: nobody else holds it, so it grows where it is.
-    fn append_in_place(&mut self, target: ScopeId, write: &Write, operand: &Value) -> bool {
-        let variable = self.state.scopes.get_mut(target).and_then(|scope| scope.variables.get_mut(&write.name));
-        let Some(Variable { value: Value::List(items), .. }) = variable else { return false };
-        let items = Arc::make_mut(items);
-        match write.op {
-            WriteOp::Extend => extend(items, operand),
-            _ => items.push(operand.clone()),
-        }
-        true
+    /// Appending costs the same however long the list is: nobody else holds it, so it grows where it is. False: this is no
+    /// appending, or there is no list yet.
+    fn append_in_place(&mut self, target: ScopeId, write: &Write, operand: &Value) -> Checked<bool> {
+        let append: fn(&mut Vec<Value>, &Value) = match write.op {
+            WriteOp::Extend => extend,
+            WriteOp::AppendItem => |items, item| items.push(item.clone()),
+            WriteOp::Declare(_)
+            | WriteOp::Set
+            | WriteOp::Add
+            | WriteOp::Subtract
+            | WriteOp::Max
+            | WriteOp::Min
+            | WriteOp::AppendText
+            | WriteOp::Merge => return Ok(false),
+        };
+        let variable = self.scope_mut(target)?.variables.get_mut(&write.name);
+        let Some(Variable { value: Value::List(items), .. }) = variable else { return Ok(false) };
+        append(Arc::make_mut(items), operand);
+        Ok(true)
     }
 
-    fn target(&self, level: Level, from: ScopeId) -> ScopeId {
+    fn target(&self, level: Level, from: ScopeId) -> Checked<ScopeId> {
         let wanted = |scope: &Scope| match level {
             Level::Run => scope.parent.is_none(),
             Level::Turn => scope.turn.is_some(),
@@ -74,25 +91,25 @@ impl Reducer<'_> {
             Level::Any => true,
         };
         let mut id = from;
-        while let Some(scope) = self.state.scopes.get(id) {
+        loop {
+            let scope = self.scope(id)?;
             match scope.parent {
                 Some(parent) if !wanted(scope) => id = parent,
-                _ => break,
+                Some(_) | None => return Ok(id),
             }
         }
-        id
     }
 
-    fn kept(&self, target: ScopeId, name: &str) -> Option<&Variable> {
-        self.state.scopes.get(target).and_then(|scope| scope.variables.get(name))
+    fn kept(&self, target: ScopeId, name: &str) -> Checked<Option<&Variable>> {
+        Ok(self.scope(target)?.variables.get(name))
     }
 
     /// The variable as it is; one of the run that was never declared comes from the run's input.
-    fn current(&self, target: ScopeId, write: &Write) -> Option<Variable> {
+    fn current(&self, target: ScopeId, write: &Write) -> Checked<Option<Variable>> {
         let name = &*write.name;
-        let declared = self.kept(target, name).cloned();
+        let declared = self.kept(target, name)?.cloned();
         let from_input = !write.fresh && matches!(write.level, Level::Run | Level::Any);
-        declared.or_else(|| {
+        Ok(declared.or_else(|| {
             if !from_input {
                 return None;
             }
@@ -100,7 +117,7 @@ impl Reducer<'_> {
             let given =
                 input.get(name).or_else(|| input.iter().find(|(key, _)| key.to_lowercase() == name).map(|(_, v)| v))?;
             Some(Variable { kind: VariableKind::Any, value: given.clone() })
-        })
+        }))
     }
 }
 
@@ -117,26 +134,44 @@ fn declared(
             let hint = "let what writes it run after what initializes it";
             return Err(ErrorInfo::new("VariableExists", "expression", message).hint(hint));
         }
-        Some(_) => {
+        Some(
+            VariableKind::Boolean
+            | VariableKind::Integer
+            | VariableKind::Float
+            | VariableKind::String
+            | VariableKind::Array
+            | VariableKind::Object,
+        ) => {
             let message = format!("the variable `{name}` is initialized twice");
             return Err(ErrorInfo::new("VariableExists", "expression", message));
         }
     }
-    let value = match (&value, kind) {
-        (Value::Null, VariableKind::Boolean) => Value::Bool(false),
-        (Value::Null, VariableKind::Integer) => Value::Int(0),
-        (Value::Null, VariableKind::Float) => Value::Float(0.0),
-        (Value::Null, VariableKind::Array) => Value::list(Vec::new()),
-        _ => value,
-    };
-    Ok((kind, value))
+    Ok((kind, if value.is_null() { initial(kind) } else { value }))
+}
+
+/// What a variable of this kind holds that is declared without a value.
+fn initial(kind: VariableKind) -> Value {
+    match kind {
+        VariableKind::Boolean => Value::Bool(false),
+        VariableKind::Integer => Value::Int(0),
+        VariableKind::Float => Value::Float(0.0),
+        VariableKind::Array => Value::list(Vec::new()),
+        VariableKind::String | VariableKind::Object | VariableKind::Any => Value::Null,
+    }
 }
 
 /// What a write without a value works with: counting goes by one.
 pub(crate) fn unsaid(op: WriteOp) -> Value {
     match op {
         WriteOp::Add | WriteOp::Subtract => Value::Int(1),
-        _ => Value::Null,
+        WriteOp::Declare(_)
+        | WriteOp::Set
+        | WriteOp::Max
+        | WriteOp::Min
+        | WriteOp::AppendItem
+        | WriteOp::Extend
+        | WriteOp::AppendText
+        | WriteOp::Merge => Value::Null,
     }
 }
 

@@ -131,6 +131,9 @@ impl State {
         };
         self.root.map_or(Ok(()), |root| exists(root, "the root"))?;
         for (job, open) in &self.jobs {
+            if open.job.job != *job {
+                return Err(no_job(open.job.job, "a job under its own number"));
+            }
             match self.frames.get(open.frame).map(|frame| &frame.body) {
                 Some(Body::Pipeline(body)) if body.job == Some(*job) => {}
                 _ => return Err(no_frame(open.frame, "the pipeline of a job")),

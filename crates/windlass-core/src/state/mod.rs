@@ -24,7 +24,7 @@ pub use mail::{MailState, MailWait, MailboxFrame};
 pub use slab::{Id, Slab};
 
 use crate::plan::{NodeId, VariableKind};
-use crate::{EffectKey, ErrorInfo, Origin, Outcome, Reply, Resumed, RunResult, Status, TaskOutcome, TriedBefore};
+use crate::{EffectKey, ErrorInfo, Job, Origin, Outcome, Reply, RunResult, Status, TaskOutcome};
 
 /// The version of a snapshot's encoding. It is raised when a program that does not know the new form would misread it.
 pub const STATE_FORMAT: u16 = 1;
@@ -190,28 +190,18 @@ pub struct Turn {
     pub count: Option<u64>,
 }
 
-/// A job that a worker has, with all that is needed to hand it out again.
+/// A job that a worker has: the job as it was last handed out, and what only the reducer knows of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenJob {
+    /// The pipeline whose job it is.
     pub frame: FrameId,
-    pub dispatch: u32,
-    pub worker: u32,
-    pub tool: Arc<str>,
-    pub input: Value,
-    pub key: EffectKey,
-    pub attempt: u32,
-    pub timeout: Option<Duration>,
+    /// Its input is null while it is at rest.
+    pub job: Job,
     /// Called off; until it confirms, or this timer fires, it keeps its slot.
     pub cancelled: Option<TimerKey>,
     /// Its worker has reported and keeps the lease until the pipeline knows what comes next.
     #[serde(default, skip_serializing_if = "is_false")]
     pub resting: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resumed: Option<Arc<Resumed>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tried: Option<Arc<TriedBefore>>,
     /// What the call has taken from the budgets around it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reserved: Vec<(Arc<str>, u64)>,
@@ -224,7 +214,7 @@ fn is_false(flag: &bool) -> bool {
 impl OpenJob {
     /// A worker is busy with exactly this; what it says counts.
     pub fn is_out(&self, dispatch: u32) -> bool {
-        self.dispatch == dispatch && !self.resting
+        self.job.dispatch == dispatch && !self.resting
     }
 }
 

@@ -90,8 +90,9 @@ fn check_timers(state: &State) {
 fn check_jobs(state: &State) {
     let mut workers = state.free_workers.clone();
     for (number, open) in &state.jobs {
-        assert!(workers.insert(open.worker), "worker {} has two jobs", open.worker);
+        assert!(workers.insert(open.job.worker), "worker {} has two jobs", open.job.worker);
         let holds = matches!(&frame(state, open.frame).body, Body::Pipeline(body) if body.job == Some(*number));
+        assert_eq!(open.job.job, *number, "a job is kept under its own number");
         assert!(holds, "job {number} belongs to a pipeline that waits for it");
     }
     for (_, frame) in state.frames.iter() {

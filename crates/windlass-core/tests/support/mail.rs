@@ -89,7 +89,7 @@ pub fn posting(to: &str, text: &str) -> Value {
 /// What the actor has last been given.
 pub fn heard(sim: &Sim, who: &str) -> Value {
     let path = format!("{who}.do");
-    let job = sim.dispatched.iter().rfind(|job| *job.path == *path);
+    let job = sim.dispatched.iter().rfind(|job| **job.path() == *path);
     sim.values.whole(&job.unwrap_or_else(|| panic!("no job at {path}")).input)
 }
 

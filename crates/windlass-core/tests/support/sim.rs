@@ -497,12 +497,12 @@ impl<'p> Sim<'p> {
 
     /// The jobs that workers have, by path, in the order they were handed out.
     pub fn open_paths(&self) -> Vec<String> {
-        self.flights.iter().map(|flight| flight.job.path.to_string()).collect()
+        self.flights.iter().map(|flight| flight.job.path().to_string()).collect()
     }
 
     /// The worker at this path reports.
     pub fn reply(&mut self, path: &str, outcome: TaskOutcome) -> &mut Self {
-        let at = self.flights.iter().position(|flight| &*flight.job.path == path);
+        let at = self.flights.iter().position(|flight| &**flight.job.path() == path);
         let at = at.unwrap_or_else(|| panic!("no job at {path}; there are {:?}", self.open_paths()));
         self.flights[at].outcome = outcome;
         self.land(at);

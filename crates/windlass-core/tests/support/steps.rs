@@ -121,7 +121,7 @@ pub fn sending(sends: &[&str], returns: &str) -> TaskOutcome {
 
 /// What the workers at this path were given, in order.
 pub fn given(sim: &Sim, path: &str) -> Vec<Value> {
-    let jobs = sim.dispatched.iter().filter(|job| &*job.path == path);
+    let jobs = sim.dispatched.iter().filter(|job| &**job.path() == path);
     jobs.map(|job| job.input.get("args").cloned().unwrap_or_default()).collect()
 }
 

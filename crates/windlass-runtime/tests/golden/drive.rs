@@ -177,7 +177,7 @@ impl Driver<'_> {
     }
 
     fn dispatch(&mut self, job: &Job) {
-        let number = self.number(&job.path);
+        let number = self.number(job.path());
         let (job_number, dispatch) = (job.job, job.dispatch);
         let (after, tick) = match self.script.result(job, number) {
             Reply::After(after, outcome) => (after, TickKind::StepResult { job: job_number, dispatch, outcome }),

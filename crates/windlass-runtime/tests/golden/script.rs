@@ -72,8 +72,8 @@ impl Script {
     /// `number` is how often something was dispatched at this path before.
     pub fn result(&self, job: &Job, number: usize) -> Reply<TaskOutcome> {
         let results = self.part("results");
-        let step = job.path.rsplit_once('.').map_or("", |(step, _)| step);
-        let entry = [&*job.path, step, &*job.tool].into_iter().find_map(|key| results.get(key));
+        let step = job.path().rsplit_once('.').map_or("", |(step, _)| step);
+        let entry = [&**job.path(), step, &*job.tool].into_iter().find_map(|key| results.get(key));
         let Some(entry) = entry.and_then(|entry| one_of(entry, number)) else {
             return Reply::After(Duration::from_ms(AFTER_MS), TaskOutcome::success(job.input.clone()));
         };

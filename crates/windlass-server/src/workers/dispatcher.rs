@@ -13,7 +13,7 @@ use windlass_value::Timestamp;
 
 use super::queue::{JobId, Kind, Place, Queues};
 use super::registry::{Registry, Worker, WorkerKey};
-use super::wire::{HeldInfo, Job, QueueInfo, WorkerInfo, Workers};
+use super::wire::{HeldInfo, LeasedJob, QueueInfo, WorkerInfo, Workers};
 
 /// A worker with jobs says this often within a lease that it is alive.
 const HEARTBEATS: u32 = 6;
@@ -58,7 +58,7 @@ pub(super) struct State {
 
 /// A task that has not been reported.
 pub(super) struct Entry {
-    pub job: Arc<Job>,
+    pub job: Arc<LeasedJob>,
     pub kind: Kind,
     pub stage: Stage,
     pub queued_at: Timestamp,
@@ -227,7 +227,7 @@ impl Dispatcher {
         let id = JobId { run: call.run.clone(), job: call.job };
         let offer = Offer { id: id.clone(), epoch: call.epoch, result: given, changed: changed.clone() };
         let kind = Kind { tool: call.tool.clone(), labels: call.definition.labels.clone() };
-        let job = Job {
+        let job = LeasedJob {
             family: (call.family != call.run).then_some(call.family),
             sealed_by: call.sealed_by,
             run: call.run,
@@ -392,7 +392,7 @@ impl State {
         (worker.takes_more() && worker.fits(kind)).then(|| reported.worker.clone())
     }
 
-    pub fn hold(&mut self, id: &JobId, job: &Job, worker: WorkerKey, lease: Duration) -> Held {
+    pub fn hold(&mut self, id: &JobId, job: &LeasedJob, worker: WorkerKey, lease: Duration) -> Held {
         if let Some(known) = self.workers.get_mut(&worker) {
             known.held.insert(id.clone());
         }

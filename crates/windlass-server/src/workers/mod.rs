@@ -19,6 +19,6 @@ pub use registry::WorkerKey;
 pub use remote::{RemoteTool, routed};
 pub(crate) use speech::is_engines_own;
 pub use wire::{
-    Ask, Complete, Fail, Failure, Heard, Heartbeat, HeldInfo, Job, Labels, Lease, Leased, Leave, Progress, QueueInfo,
-    Report, Taken, WorkerInfo, WorkerState, Workers,
+    Ask, Complete, Fail, Failure, Heard, Heartbeat, HeldInfo, Labels, Lease, Leased, LeasedJob, Leave, Progress,
+    QueueInfo, Report, Taken, WorkerInfo, WorkerState, Workers,
 };

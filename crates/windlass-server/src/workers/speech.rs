@@ -11,7 +11,7 @@ use windlass_runtime::Away;
 use super::dispatcher::{Dispatcher, Poll, Refused, Reported, Stage, State};
 use super::queue::JobId;
 use super::registry::{Done, WorkerKey};
-use super::wire::{Ask, Heard, Heartbeat, Job, Lease, Leased, Progress, Report};
+use super::wire::{Ask, Heard, Heartbeat, Lease, Leased, LeasedJob, Progress, Report};
 
 /// The longest that a request for jobs is kept waiting.
 const POLL_MAX: Duration = Duration::from_secs(30);
@@ -163,7 +163,12 @@ impl Dispatcher {
     }
 
     /// The end of a task. Returns when it is durable, with what comes next under the same lease.
-    pub async fn report(&self, who: &WorkerKey, report: &Report, outcome: TaskOutcome) -> Result<Option<Job>, Refused> {
+    pub async fn report(
+        &self,
+        who: &WorkerKey,
+        report: &Report,
+        outcome: TaskOutcome,
+    ) -> Result<Option<LeasedJob>, Refused> {
         let id = JobId { run: report.run.clone(), job: report.job };
         let away = match self.accept(who, &id, report.epoch, outcome)? {
             Accepted::Again(next) => return Ok(next.map(|job| (*job).clone())),
@@ -235,7 +240,7 @@ impl Dispatcher {
 
 /// What there is for a worker now.
 struct Took {
-    jobs: Vec<Job>,
+    jobs: Vec<LeasedJob>,
     /// Somebody wants it to stop.
     drain: bool,
     /// There will be no more, from this server or for this worker.
@@ -245,7 +250,7 @@ struct Took {
 enum Accepted {
     Now(Away),
     /// It was said before, and the answer was lost.
-    Again(Option<Arc<Job>>),
+    Again(Option<Arc<LeasedJob>>),
 }
 
 /// How a lease that a worker speaks of stands.
@@ -292,7 +297,7 @@ impl State {
     }
 
     /// The worker has it from now on.
-    fn give(&mut self, id: &JobId, who: &WorkerKey, lease: Duration) -> Option<Job> {
+    fn give(&mut self, id: &JobId, who: &WorkerKey, lease: Duration) -> Option<LeasedJob> {
         let job = self.jobs.get(id)?.job.clone();
         let held = self.hold(id, &job, who.clone(), lease);
         let entry = self.jobs.get_mut(id)?;
@@ -320,7 +325,7 @@ struct Handing<'a> {
 }
 
 impl Handing<'_> {
-    fn next(&mut self, who: &WorkerKey) -> Option<Job> {
+    fn next(&mut self, who: &WorkerKey) -> Option<LeasedJob> {
         self.told = true;
         let mut state = self.dispatcher.state();
         let next = state.reported.get(&self.id).filter(|reported| reported.epoch == self.epoch)?.next;

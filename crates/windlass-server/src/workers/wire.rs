@@ -11,9 +11,11 @@ use windlass_value::{Timestamp, Value};
 /// Names and texts, sorted.
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
 
+// Not the core's `Job`: this one has what a worker outside the server needs besides, and clients know it as `Job`.
 /// A task for a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Job {
+#[schema(as = Job)]
+pub struct LeasedJob {
     #[schema(value_type = String)]
     pub run: Arc<str>,
     pub job: u64,
@@ -96,7 +98,7 @@ fn one() -> u32 {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Leased {
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<LeasedJob>,
     /// Who is silent for so long has lost his jobs.
     pub lease_ms: u64,
     /// So often a worker that has jobs says that it is alive.
@@ -287,7 +289,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Taken {
     /// The pipeline's next task, under the same lease with the next epoch.
-    pub next: Option<Job>,
+    pub next: Option<LeasedJob>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -1,5 +1,11 @@
 //! The budget that a loop's iterations share. How amounts are counted is the same for every node: see
 //! [`crate::reduce::budget`].
+//!
+//! | spent | effect on the loop |
+//! |---|---|
+//! | calls | iterations still begin; the first call that is refused ends the loop |
+//! | time | its timer ends the loop, and no other iteration begins |
+//! | anything else | no other iteration begins; the first call that is refused ends the loop |
 
 use crate::ErrorInfo;
 use crate::plan::TIME;

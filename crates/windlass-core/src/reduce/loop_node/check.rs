@@ -1,11 +1,24 @@
 //! The checks of an iteration: failure policy, `break_when`, condition, stall; and what is kept of the iteration. All of it is
 //! evaluated in the iteration's scope, before the scope goes.
+//!
+//! | what is looked at, in this order | the loop ends as |
+//! |---|---|
+//! | the iteration failed, and the policy does not allow it | `failed` |
+//! | `break_when` holds | `condition` |
+//! | the condition says so | `condition` |
+//! | the watched value has been the same for too long | `stalled` |
+//! | any of these cannot be evaluated | `failed` |
+//! | none of them | goes on: judge, limits, delay |
+//!
+//! The first check looks at the condition alone. One that comes after an iteration has begun, or in a loop that does not check
+//! before, is impossible and a fault.
 
 use windlass_value::{Duration, Map, Value};
 
 use super::judge::judge_for;
 use crate::plan::{Check, Collect, Loop, TurnFailure};
 use crate::reduce::eval::Locals;
+use crate::reduce::impossible::no_part;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{FrameId, Item, ScopeId, Turn};
 use crate::{ErrorInfo, Outcome, Reason, Status};
@@ -33,12 +46,13 @@ impl Checks {
     /// A check that fails ends the loop as failed; one that lacks values is repeated.
     pub fn or_failed(&mut self, checked: Result<(), Stop>) -> Result<(), Stop> {
         match checked {
+            Ok(()) => Ok(()),
             Err(Stop::Failed(error)) => {
                 self.stop = Some(Reason::Failed);
                 self.error = Some(*error);
                 Ok(())
             }
-            other => other,
+            Err(stop @ (Stop::Need(_) | Stop::Impossible(_))) => Err(stop),
         }
     }
 
@@ -69,7 +83,12 @@ impl Reducer<'_> {
         if body.stopping.is_some() {
             return self.next_iteration(id);
         }
-        let Check::Before { condition, stop_when } = looping.check else { return self.next_iteration(id) };
+        let (condition, stop_when) = match looping.check {
+            Check::Before { condition, stop_when } if body.begun == 0 => (condition, stop_when),
+            Check::Before { .. } | Check::After { .. } | Check::Never => {
+                return Err(no_part(id, "first check, after so many iterations:", body.begun).into());
+            }
+        };
         let frame = self.frame(id)?;
         let (scope, started_at) = (frame.scope, frame.started_at);
         let turn = Turn {
@@ -154,7 +173,7 @@ impl Reducer<'_> {
             let (_, body) = self.loop_frame(id)?;
             let same = match &body.stall {
                 Some((before, turns)) if *before == value => turns + 1,
-                _ => 1,
+                Some(_) | None => 1,
             };
             if same >= stall.turns {
                 checks.stop = checks.stop.or(Some(Reason::Stalled));

@@ -1,4 +1,11 @@
 //! The delay between iterations: never before the first, never after the last.
+//!
+//! | loop | an iteration is over, without a delay | with a delay | alarm |
+//! |---|---|---|---|
+//! | running | the next iteration | delayed | – |
+//! | delayed | the next iteration | delayed: the first delay counts | the next iteration |
+//!
+//! – is impossible and a fault. A loop that ends clears its alarm.
 
 use windlass_value::Duration;
 

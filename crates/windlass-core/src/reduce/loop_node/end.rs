@@ -1,10 +1,17 @@
 //! The end of a loop: its reason, its status, what it gives.
+//!
+//! | loop | concluded | called off from outside |
+//! |---|---|---|
+//! | goes on, or is stopping | its end is told of, and the frame finishes | its end is told of, and the frame ends |
+//! | concluded (an end is on the agenda) | ignored | the frame ends; its end has been told of |
+//!
+//! Which reason leads to which status is in the table of the loop node.
 
 use windlass_value::Value;
 
 use super::budget::exceeded;
 use crate::plan::{Collect, Exhausted, Loop, TurnFailure};
-use crate::reduce::impossible::Checked;
+use crate::reduce::impossible::{Checked, miscounted};
 use crate::reduce::{Reducer, budget};
 use crate::state::{Closing, Ended, FrameId, LoopFrame};
 use crate::{ErrorInfo, EventKind, LoopStats, LoopSummary, Reason, Status};
@@ -49,26 +56,23 @@ impl Reducer<'_> {
     fn verdict(&self, looping: &Loop, body: &LoopFrame, reason: Reason) -> (Status, Option<ErrorInfo>) {
         // A budget that sufficed for no iteration at all fails the loop in any case.
         let in_vain = reason == Reason::Budget && body.ended == body.failed + body.cancelled;
+        let fails = in_vain || looping.on_exhausted == Exhausted::Fail;
+        let failed = |error: ErrorInfo| (Status::Failed, Some(error));
         match reason {
             Reason::Failed => (Status::Failed, body.cause.clone()),
             Reason::Cancelled => (Status::Cancelled, None),
             Reason::Condition if body.broke => (Status::Succeeded, None),
-            Reason::Count | Reason::Timeout | Reason::Budget | Reason::Stalled
-                if in_vain || looping.on_exhausted == Exhausted::Fail =>
-            {
-                let turns = if body.ended == 1 { "1 turn".to_owned() } else { format!("{} turns", body.ended) };
-                let error = match reason {
-                    Reason::Budget => {
-                        let when =
-                            if in_vain { "before a turn ended well".to_owned() } else { format!("after {turns}") };
-                        exceeded(&when, budget::short(&body.budget))
-                    }
-                    _ => exhausted(&turns, reason),
-                };
-                (Status::Failed, Some(error))
-            }
-            Reason::Condition | Reason::Items | Reason::Judge => by_iterations(looping, body),
-            Reason::Count | Reason::Timeout | Reason::Budget | Reason::Stalled => by_iterations(looping, body),
+            Reason::Count if fails => failed(count_exceeded(body)),
+            Reason::Timeout if fails => failed(timed_out(body)),
+            Reason::Stalled if fails => failed(stalled(body)),
+            Reason::Budget if fails => failed(budget_exceeded(body, in_vain)),
+            Reason::Condition
+            | Reason::Items
+            | Reason::Judge
+            | Reason::Count
+            | Reason::Timeout
+            | Reason::Budget
+            | Reason::Stalled => by_iterations(looping, body),
         }
     }
 
@@ -90,7 +94,7 @@ impl Reducer<'_> {
             iterations: total,
             reason,
             status,
-            stats: LoopStats { total, success: total - failed - body.cancelled, failed },
+            stats: LoopStats { total, success: successes(id, body)?, failed },
             usage: budget::told(&body.budget, |budget| budget.used).unwrap_or_default(),
             unjudged: body.unjudged,
         };
@@ -107,7 +111,7 @@ impl Reducer<'_> {
                 let (_, body) = self.loop_frame(id)?;
                 let stats = Value::object([
                     ("total", Value::from(body.ended)),
-                    ("success", Value::from(body.ended - body.failed - body.cancelled)),
+                    ("success", Value::from(successes(id, body)?)),
                     ("failed", Value::from(body.failed)),
                 ]);
                 Value::object([("results", results), ("stats", stats)])
@@ -123,38 +127,64 @@ pub(super) fn called_off_because(closing: &Closing) -> Reason {
 }
 
 fn by_iterations(looping: &Loop, body: &LoopFrame) -> (Status, Option<ErrorInfo>) {
-    match (looping.on_turn_failure, body.last_status) {
-        (TurnFailure::FailAtEnd, _) if body.failed > 0 => (Status::Failed, body.first_error.clone()),
-        (TurnFailure::LastDecides, Some(status)) if status.is_bad() => (status, body.last_error.clone()),
-        _ => (Status::Succeeded, None),
+    match looping.on_turn_failure {
+        TurnFailure::FailAtEnd if body.failed > 0 => (Status::Failed, body.first_error.clone()),
+        TurnFailure::LastDecides => match body.last_status {
+            Some(status) if status.is_bad() => (status, body.last_error.clone()),
+            Some(_) | None => (Status::Succeeded, None),
+        },
+        // An iteration that the policy does not allow to fail has ended the loop as failed.
+        TurnFailure::FailAtEnd | TurnFailure::Stop { .. } | TurnFailure::Tolerate(_) | TurnFailure::Count => {
+            (Status::Succeeded, None)
+        }
     }
 }
 
-fn exhausted(turns: &str, reason: Reason) -> ErrorInfo {
-    match reason {
-        Reason::Timeout => ErrorInfo::new("LoopTimeout", "timeout", format!("the loop ran out of time after {turns}"))
-            .hint("raise limit.timeout (it also runs while a run stands still), or look why the condition is not met: `windlass events RUN`"),
-        Reason::Stalled => ErrorInfo::new("LoopStalled", "limit", format!("the loop makes no progress after {turns}"))
-            .hint("look what stays the same from turn to turn: `windlass events RUN`"),
-        _ => ErrorInfo::new(
-            "LoopCountExceeded",
-            "limit",
-            format!("the loop has used all its {turns} and its condition is not met"),
-        )
-        .hint("raise limit.count, or look why its condition is not met: `windlass events RUN`"),
-    }
+fn turns(body: &LoopFrame) -> String {
+    if body.ended == 1 { "1 turn".to_owned() } else { format!("{} turns", body.ended) }
+}
+
+fn count_exceeded(body: &LoopFrame) -> ErrorInfo {
+    let message = format!("the loop has used all its {} and its condition is not met", turns(body));
+    ErrorInfo::new("LoopCountExceeded", "limit", message)
+        .hint("raise limit.count, or look why its condition is not met: `windlass events RUN`")
+}
+
+fn timed_out(body: &LoopFrame) -> ErrorInfo {
+    let message = format!("the loop ran out of time after {}", turns(body));
+    ErrorInfo::new("LoopTimeout", "timeout", message).hint(
+        "raise limit.timeout (it also runs while a run stands still), or look why the condition is not met: `windlass events RUN`",
+    )
+}
+
+fn stalled(body: &LoopFrame) -> ErrorInfo {
+    let message = format!("the loop makes no progress after {}", turns(body));
+    ErrorInfo::new("LoopStalled", "limit", message)
+        .hint("look what stays the same from turn to turn: `windlass events RUN`")
+}
+
+fn budget_exceeded(body: &LoopFrame, in_vain: bool) -> ErrorInfo {
+    let when = if in_vain { "before a turn ended well".to_owned() } else { format!("after {}", turns(body)) };
+    exceeded(&when, budget::short(&body.budget))
+}
+
+/// The iterations that have ended well.
+fn successes(id: FrameId, body: &LoopFrame) -> Checked<u64> {
+    let good = body.ended.checked_sub(body.failed).and_then(|good| good.checked_sub(body.cancelled));
+    good.ok_or_else(|| miscounted(id, "iterations that ended well"))
 }
 
 /// What a condition loop says of itself.
 fn report(body: &LoopFrame, status: Status, reason: Reason) -> Value {
-    let word = match (status, reason) {
-        (_, Reason::Count) => "max-iterations",
-        (_, Reason::Timeout) => "timeout",
-        (_, Reason::Budget) => "budget",
-        (_, Reason::Stalled) => "stalled",
-        (Status::Succeeded, Reason::Condition) if body.broke && !body.condition_met => "break",
-        (Status::Succeeded, _) => "completed",
-        (status, _) => status.as_str(),
+    let word = match (reason, status) {
+        (Reason::Count, _) => "max-iterations",
+        (Reason::Timeout, _) => "timeout",
+        (Reason::Budget, _) => "budget",
+        (Reason::Stalled, _) => "stalled",
+        (Reason::Condition, Status::Succeeded) if body.broke && !body.condition_met => "break",
+        (Reason::Condition | Reason::Items | Reason::Judge | Reason::Failed | Reason::Cancelled, status) => {
+            if status == Status::Succeeded { "completed" } else { status.as_str() }
+        }
     };
     let mut map = windlass_value::Map::new();
     map.insert("status", word);

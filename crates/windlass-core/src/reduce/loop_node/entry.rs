@@ -1,4 +1,12 @@
 //! A loop is entered: limits, concurrency, budget and items, all worked out before anything changes.
+//!
+//! | frame | enter |
+//! |---|---|
+//! | new | entered: with a first check if the loop checks before, else with its next iteration |
+//! | new, and a limit cannot be evaluated or exceeds the system's, or the items are no list | failed |
+//! | any other | – |
+//!
+//! – is impossible and a fault.
 
 use windlass_value::Duration;
 
@@ -29,7 +37,7 @@ impl Reducer<'_> {
         let path = self.path(id);
         let time_at = time.map(|time| self.now() + time);
         let time_key = time_at.filter(|_| looping.limits.cuts_turn).map(|at| self.set_timer(at, Timer::LoopTime(id)));
-        let history = self.entered_before(id).map(|generation| format!("{path}~{generation}").into());
+        let history = self.entered_before(id)?.map(|generation| format!("{path}~{generation}").into());
         let body = LoopFrame::new(path, items, turns_max, in_flight, time_at, time_key, budget);
         let body = LoopFrame { history, ..body };
         self.tell_loop_started(id, looping, time, &body)?;

@@ -1,4 +1,14 @@
 //! Iterations: one begins, its body ends, and what that leads to.
+//!
+//! | iteration | begin | body ends | judge ends | called off |
+//! |---|---|---|---|---|
+//! | none | body | – | – | – |
+//! | body | – | judge, if there is one and it went well; else over | – | body, until it has ended |
+//! | judge | – | – | over | judge, until it has ended |
+//! | over | – | – | – | ignored |
+//!
+//! – is impossible and a fault. Begin is asked for by [`Item::NextTurn`], which may come too often: a loop that has as many
+//! iterations as may run at once, or has no items left, begins none.
 
 use std::sync::Arc;
 
@@ -53,8 +63,8 @@ impl Reducer<'_> {
     fn begin_item_iterations(&mut self, id: FrameId) -> Result<(), Stop> {
         loop {
             let (_, body) = self.loop_frame(id)?;
-            let count = body.items.as_ref().map_or(0, |items| items.count);
-            if body.begun >= count {
+            let items = body.items.as_ref().ok_or_else(|| no_part(id, "list of items for iteration", body.begun))?;
+            if body.begun >= items.count {
                 if body.iterations.is_empty() {
                     self.conclude_loop(id, Reason::Items)?;
                 }
@@ -75,7 +85,7 @@ impl Reducer<'_> {
                 self.state.agenda.push_front(Item::NextTurn(id));
                 return Ok(());
             }
-            let item = self.item_at(id, body, body.begun)?;
+            let item = self.item_at(id, items, body.begun)?;
             self.begin_iteration(id, item)?;
         }
     }
@@ -191,7 +201,7 @@ impl Reducer<'_> {
         if let Some(value) = &checks.watched {
             body.stall = match body.stall.take() {
                 Some((before, turns)) if before == *value => Some((before, turns + 1)),
-                _ => Some((value.clone(), 1)),
+                Some(_) | None => Some((value.clone(), 1)),
             };
         }
         body.condition_met |= checks.met;

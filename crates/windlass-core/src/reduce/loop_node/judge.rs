@@ -1,6 +1,12 @@
 //! The judge: a node that decides, after an iteration that went well, whether the loop is done.
 //!
 //! It runs in the iteration's scope and keeps the iteration's slot; the iteration is over when the judge has ended.
+//!
+//! | the judge ends | loop goes on | loop is stopping | loop is being called off |
+//! |---|---|---|---|
+//! | with `done: true` | ends as `judge` | ends when none is live | ends when none is live |
+//! | with `done: false`, or without a verdict | goes on | the same | the same |
+//! | failed or timed out | goes on; ends as `failed` with `judge_fails` | the same | the same |
 
 use windlass_value::Value;
 

@@ -1,4 +1,12 @@
 //! Limits: the number of iterations, the time, the budget. Every loop over a condition has the first two.
+//!
+//! | limit | between iterations | while iterations are live |
+//! |---|---|---|
+//! | number of iterations | ends as `count` | no other begins; ends when they have ended |
+//! | time | ends as `timeout` | the same; with `cuts_turn` they are called off |
+//! | budget | ends as `budget` | no other begins; called off, if a call was refused or the time that is a budget is over |
+//!
+//! A limit that is reached in a loop that is stopping changes nothing: the first reason counts.
 
 use windlass_value::{Duration, Timestamp};
 

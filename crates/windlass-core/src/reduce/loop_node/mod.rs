@@ -50,16 +50,16 @@
 //!
 //! | state | first check | next iteration | body ends | judge ends | alarm | time, budget | close |
 //! |---|---|---|---|---|---|---|---|
-//! | entered | running, concluded | running, concluded | – | – | – | stopping | closing |
+//! | entered | running, concluded | running, concluded | – | – | – | stopping | closing, ended |
 //! | running | – | running (more in flight) | running, delayed, stopping, concluded | the same | – | stopping | closing |
 //! | delayed | – | running (more in flight) | delayed, stopping, concluded | the same | running | stopping | closing |
-//! | stopping | concluded | concluded when none is live | stopping, concluded | the same | – | stopping | closing |
-//! | concluded | ignored | ignored | – | – | – | ignored | closing |
-//! | closing | ignored | ignored | closing, ended when none is live | the same | – | – | closing |
-//! | ended | ignored | ignored | – | – | ignored | ignored | ignored |
+//! | stopping | concluded | concluded when none is live | stopping, concluded | the same | ignored | stopping | closing |
+//! | concluded | ignored | ignored | – | – | – | – (time), ignored (budget) | closing |
+//! | closing | ignored | ignored | closing, ended when none is live | the same | – | – (time), ignored (budget) | closing |
+//! | ended | ignored | ignored | – | – | – | – | ignored |
 //!
 //! – is impossible and a [`Fault`](super::Fault): so is the end of an iteration that the loop does not know. *Ignored* is
-//! legitimate: the item or timer was on its way when the loop ended.
+//! legitimate: the item was on its way when the loop ended, or the timer is for something that has been decided since.
 
 mod budget;
 mod check;

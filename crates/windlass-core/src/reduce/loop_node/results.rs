@@ -1,5 +1,10 @@
 //! A loop's items, its results and its records, kept so that memory depends on the iterations in flight, not on how many
 //! there are.
+//!
+//! | results | an iteration's result comes | the loop ends |
+//! |---|---|---|
+//! | in order | appended; a full chunk leaves the state | a list; a stored one, if any chunk has left |
+//! | before an earlier iteration's | held back until those before it have come | the same, without those that never came |
 
 use std::sync::Arc;
 
@@ -69,8 +74,7 @@ impl Reducer<'_> {
         Some(Map::from_iter([("_items", Value::list(lists))]))
     }
 
-    pub(super) fn item_at(&self, id: FrameId, body: &LoopFrame, index: u64) -> Result<Value, Stop> {
-        let Some(items) = &body.items else { return Ok(Value::Null) };
+    pub(super) fn item_at(&self, id: FrameId, items: &Items, index: u64) -> Result<Value, Stop> {
         let (list, at) = match &items.held {
             Held::Inline(list) => (list.clone(), index),
             Held::Chunks { chunks, chunk_items } => {
@@ -80,7 +84,8 @@ impl Reducer<'_> {
                 (list, index % chunk_items)
             }
         };
-        Ok(list.as_list().and_then(|list| list.get(at as usize)).cloned().unwrap_or_default())
+        let item = list.as_list().and_then(|list| list.get(at as usize)).cloned();
+        item.ok_or_else(|| no_part(id, "item for iteration", index).into())
     }
 
     pub(super) fn keep_result(&mut self, id: FrameId, collect: Collect, index: u64, result: Value) -> Checked {

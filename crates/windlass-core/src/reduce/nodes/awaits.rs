@@ -1,5 +1,15 @@
 //! A task that is not finished: it has let its worker go and waits for an event, for time or for a child run. When the
 //! answer is there, it is handed out again, under the same key and as the same attempt, with all answers so far.
+//!
+//! | the task waits for | event | result of the child run | alarm | task | close |
+//! |---|---|---|---|---|---|
+//! | an event | answered | – | answered: it did not come in time | – | ended |
+//! | time | – | – | answered | – | ended |
+//! | a child run | – | answered | – | – | ended, and the child run is cancelled |
+//! | nothing any more (answered) | – | – | tried again after a failure | handed out with its answers | ended |
+//! | nothing | – | – | tried again, or called again | handed out | by the pipeline |
+//!
+//! – is impossible and a fault.
 
 use std::sync::Arc;
 
@@ -8,9 +18,12 @@ use windlass_value::{Duration, Timestamp, Value};
 use super::pipeline::At;
 use crate::plan::{Action, Task};
 use crate::reduce::Reducer;
-use crate::reduce::impossible::Checked;
+use crate::reduce::impossible::{Checked, no_call, no_part};
 use crate::state::{Awaiting, Body, FrameId, Item, OpenCall, Timer};
 use crate::{Answer, Asked, Await, Awaited, Command, EffectKey, ErrorInfo, Resumed, Status, TaskOutcome, TriedBefore};
+
+/// What an answer to a task expects.
+const WAIT: &str = "wait of its current task";
 
 impl Reducer<'_> {
     /// The task has told what it waits for.
@@ -39,7 +52,7 @@ impl Reducer<'_> {
             Awaited::Child { definition, input } => {
                 let call = self.call_for(id, definition.clone(), input.clone())?;
                 self.wait_as(id, Awaiting::Child { call }, None)?;
-                self.ask_for_child(call);
+                self.ask_for_child(call)?;
             }
         }
         Ok(())
@@ -70,23 +83,32 @@ impl Reducer<'_> {
         Ok(call)
     }
 
-    pub(in crate::reduce) fn awaiting(&self, id: FrameId) -> Option<&Awaiting> {
-        match &self.state.frames.get(id)?.body {
-            Body::Pipeline(body) => body.awaits.as_deref(),
-            _ => None,
+    /// The wait of a frame's current task. Only a pipeline has tasks.
+    pub(in crate::reduce) fn awaiting(&self, id: FrameId) -> Checked<Option<&Awaiting>> {
+        match &self.frame(id)?.body {
+            Body::Pipeline(body) => Ok(body.awaits.as_deref()),
+            Body::New
+            | Body::Backoff
+            | Body::Graph(_)
+            | Body::Branch { .. }
+            | Body::Loop(_)
+            | Body::Net(_)
+            | Body::Wait(_)
+            | Body::Call { .. } => Ok(None),
         }
     }
 
     /// What the task has waited for is there: it goes on as soon as it has a slot.
     pub(in crate::reduce) fn answered(&mut self, id: FrameId, value: Value, error: Option<ErrorInfo>) -> Checked {
-        let to: Arc<str> = match self.awaiting(id) {
+        let awaited = self.pipeline_frame_mut(id)?.awaits.take();
+        let to: Arc<str> = match awaited.as_deref() {
             Some(Awaiting::Event { name, .. }) => format!("event {name}").into(),
             Some(Awaiting::Child { .. }) => "child".into(),
-            Some(Awaiting::Time | Awaiting::Answered) | None => "time".into(),
+            Some(Awaiting::Time) => "time".into(),
+            Some(Awaiting::Answered) | None => return Err(no_part(id, WAIT, 0)),
         };
         self.clear_alarm(id)?;
-        let body = self.frame(id)?.body.clone();
-        self.forget_await(id, &body);
+        self.forget_await(id, awaited.as_deref());
         self.note_answer(id, Answer { to, value, error })?;
         self.unpark(id)
     }
@@ -100,12 +122,14 @@ impl Reducer<'_> {
 
     /// The time is over: that is what was waited for, or the reason why it is waited for no longer.
     pub(in crate::reduce) fn await_over(&mut self, id: FrameId) -> Checked {
-        let error = match self.awaiting(id) {
+        let error = match self.awaiting(id)? {
             Some(Awaiting::Event { name, .. }) => {
                 let message = format!("nobody sent `{name}` in time");
                 Some(ErrorInfo::new("WaitTimedOut", "timeout", message))
             }
-            Some(Awaiting::Time | Awaiting::Child { .. } | Awaiting::Answered) | None => None,
+            Some(Awaiting::Time) => None,
+            // A child run has all the time it takes.
+            Some(Awaiting::Child { .. } | Awaiting::Answered) | None => return Err(no_part(id, WAIT, 0)),
         };
         self.answered(id, Value::Null, error)
     }
@@ -117,18 +141,22 @@ impl Reducer<'_> {
     }
 
     /// A child run that a task waits for is not wanted without it.
-    pub(in crate::reduce) fn call_off_child(&mut self, id: FrameId) {
-        if let Some(Awaiting::Child { call }) = self.awaiting(id)
-            && let Some(open) = self.state.calls.get(call)
-        {
+    pub(in crate::reduce) fn call_off_child(&mut self, id: FrameId) -> Checked {
+        if let Some(Awaiting::Child { call }) = self.awaiting(id)? {
+            let open = self.state.calls.get(call).ok_or_else(|| no_call(*call, "the one that a task waits for"))?;
             self.work.output.commands.push(Command::CancelChild { key: open.key.clone() });
         }
+        Ok(())
+    }
+
+    /// Whether the frame's task waits for the end of this child run.
+    pub(in crate::reduce) fn awaits_child(&self, id: FrameId, call: u64) -> Checked<bool> {
+        Ok(matches!(self.awaiting(id)?, Some(Awaiting::Child { call: awaited }) if *awaited == call))
     }
 
     /// A task that no longer waits leaves nothing behind in the state's indexes.
-    pub(in crate::reduce) fn forget_await(&mut self, id: FrameId, body: &Body) {
-        let Body::Pipeline(pipeline) = body else { return };
-        match pipeline.awaits.as_deref() {
+    pub(in crate::reduce) fn forget_await(&mut self, id: FrameId, awaits: Option<&Awaiting>) {
+        match awaits {
             Some(Awaiting::Event { name, .. }) => self.forget_wait(id, name),
             Some(Awaiting::Child { call }) => _ = self.state.calls.remove(call),
             Some(Awaiting::Time | Awaiting::Answered) | None => {}

@@ -1,13 +1,21 @@
 //! What a task does besides giving its output: it sends tokens and changes variables of the run. All of it is in the tick of
 //! its result, or none.
+//!
+//! | the task has seen | the variable is as it was | it was changed since |
+//! |---|---|---|
+//! | no value that it minds | changed | changed |
+//! | that there is none, or this value | changed | nothing is changed or sent: the task has failed with a conflict |
+//!
+//! A change that cannot be made fails the task as well, and then nothing is changed or sent either.
 
 use windlass_value::{Level, Map, Value};
 
 use crate::plan::{VariableKind, Write};
+use crate::reduce::impossible::{Checked, no_part};
 use crate::reduce::write::checked;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, FrameId, ScopeId, Variable};
-use crate::{Beside, Change, ErrorInfo, TaskOutcome, Was};
+use crate::{Beside, Change, ErrorInfo, Sent, TaskOutcome, Was};
 
 impl Reducer<'_> {
     /// A result whose changes cannot be made is a failure: the outcome to take for it. Needs all values at hand.
@@ -15,7 +23,7 @@ impl Reducer<'_> {
         let (Some(beside), None) = (&outcome.beside, &outcome.error) else { return Ok(None) };
         let mut set = Map::new();
         for change in &beside.changes {
-            let after = match self.variable_of_run(change) {
+            let after = match self.variable_of_run(change)? {
                 found if !seen(change, found.as_ref()) => Err(conflict(change)),
                 found => {
                     let before = set.get(&change.name).cloned().or(found).unwrap_or_else(|| change.initial.clone());
@@ -34,44 +42,45 @@ impl Reducer<'_> {
         Ok(None)
     }
 
-    fn variable_of_run(&self, change: &Change) -> Option<Value> {
-        let scope = self.state.scopes.get(self.state.root_scope)?;
-        scope.variables.get(&change.name).map(|variable| variable.value.clone())
+    fn variable_of_run(&self, change: &Change) -> Checked<Option<Value>> {
+        let scope = self.scope(self.state.root_scope)?;
+        Ok(scope.variables.get(&change.name).map(|variable| variable.value.clone()))
     }
 
     /// The changes have been looked at: none of them fails now.
     pub(super) fn do_beside(&mut self, id: FrameId, beside: &Beside, scope: ScopeId) -> Result<(), Stop> {
         for change in &beside.changes {
-            self.begin_variable(change);
+            self.begin_variable(change)?;
             let write = Write { fresh: true, ..Write::new(Level::Run, change.name.clone(), change.op, None) };
             let value = self.write(&write, scope, change.value.clone())?;
             self.tell_patched(id, &write, &value);
         }
-        if let Some(sends) = self.sends_of(id) {
+        // Without a net around it there is nobody to send to.
+        if let Some(sends) = self.sends_of(id)? {
             sends.extend(beside.sends.iter().cloned());
         }
         Ok(())
     }
 
-    fn begin_variable(&mut self, change: &Change) {
+    fn begin_variable(&mut self, change: &Change) -> Checked {
         if change.initial.is_null() {
-            return;
+            return Ok(());
         }
-        if let Some(scope) = self.state.scopes.get_mut(self.state.root_scope) {
-            let first = || Variable { kind: VariableKind::Any, value: change.initial.clone() };
-            scope.variables.entry(change.name.clone()).or_insert_with(first);
-        }
+        let first = || Variable { kind: VariableKind::Any, value: change.initial.clone() };
+        let scope = self.scope_mut(self.state.root_scope)?;
+        scope.variables.entry(change.name.clone()).or_insert_with(first);
+        Ok(())
     }
 
     /// Where the innermost net around a task keeps what its body has sent, until it ends.
-    fn sends_of(&mut self, id: FrameId) -> Option<&mut Vec<crate::Sent>> {
+    fn sends_of(&mut self, id: FrameId) -> Checked<Option<&mut Vec<Sent>>> {
         let mut below = id;
         loop {
-            let frame = self.state.frames.get(below)?;
-            let (slot, parent) = (frame.slot, frame.parent?);
-            if matches!(self.state.frames.get(parent)?.body, Body::Net(_)) {
-                let Body::Net(net) = &mut self.state.frames.get_mut(parent)?.body else { return None };
-                return net.firings.get_mut(&slot).map(|firing| &mut firing.sends);
+            let frame = self.frame(below)?;
+            let (slot, Some(parent)) = (frame.slot, frame.parent) else { return Ok(None) };
+            if matches!(self.frame(parent)?.body, Body::Net(_)) {
+                let firing = self.net_frame_mut(parent)?.firings.get_mut(&slot);
+                return Ok(Some(&mut firing.ok_or_else(|| no_part(parent, "firing", slot))?.sends));
             }
             below = parent;
         }

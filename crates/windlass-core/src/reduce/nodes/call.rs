@@ -11,6 +11,7 @@
 use windlass_value::Value;
 
 use crate::plan::Call;
+use crate::reduce::impossible::{Checked, no_call};
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, FrameId, OpenCall};
 use crate::{Command, EffectKey, ErrorInfo};
@@ -35,14 +36,15 @@ impl Reducer<'_> {
         frame.body = Body::Call { call: number };
         let key = EffectKey { path, generation: frame.generation, visit: 0, group: 0, call: 0 };
         self.state.calls.insert(number, OpenCall { frame: id, definition, input, key });
-        self.ask_for_child(number);
+        self.ask_for_child(number)?;
         Ok(())
     }
 
     /// Asking twice is harmless: the child's id comes from its key.
-    pub(in crate::reduce) fn ask_for_child(&mut self, call: u64) {
-        if let Some(OpenCall { definition, input, key, .. }) = self.state.calls.get(&call).cloned() {
-            self.work.output.commands.push(Command::StartChild { call, definition, input, key });
-        }
+    pub(in crate::reduce) fn ask_for_child(&mut self, call: u64) -> Checked {
+        let open = self.state.calls.get(&call).ok_or_else(|| no_call(call, "one that is open"))?;
+        let OpenCall { definition, input, key, .. } = open.clone();
+        self.work.output.commands.push(Command::StartChild { call, definition, input, key });
+        Ok(())
     }
 }

@@ -1,4 +1,12 @@
 //! Which tool is called with what: at first, and when an operation takes more than one call.
+//!
+//! | the task | nothing was sent under its key | something was sent under its key |
+//! |---|---|---|
+//! | is tried | a new call, with an input that is evaluated | the same call once more; with `fresh` its input is evaluated anew |
+//! | has been answered | the call goes on, with an input that is evaluated | the call goes on with the same input; with `fresh` as above |
+//! | goes on with an operation | – | the call goes on with what the tool asked for |
+//!
+//! The last column's first row is what a retry sends when no reply was received: one key never carries other bytes.
 
 use std::sync::Arc;
 
@@ -45,7 +53,7 @@ impl Reducer<'_> {
             }
         };
         let inputs = inputs.filter(|_| !effect.fresh);
-        let goes_on = matches!(self.awaiting(id), Some(Awaiting::Answered));
+        let goes_on = matches!(self.awaiting(id)?, Some(Awaiting::Answered));
         match (again, inputs) {
             (None, None) if goes_on => Ok(Call::GoesOn { tool, input: self.eval_with(effect.input, scope, locals)? }),
             (None, Some(input)) if goes_on => Ok(Call::GoesOn { tool, input }),

@@ -1,4 +1,11 @@
 //! A task that enters a node: the pipeline waits for the node's end and takes it for the task's.
+//!
+//! | the node ends | the task ends |
+//! |---|---|
+//! | succeeded | well, with the node's output |
+//! | failed, skipped, cancelled, timed out | failed, with the node's output and error |
+//!
+//! The end of a node that no task has entered is impossible and a fault.
 
 use super::pipeline::At;
 use crate::plan::{NodeId, NodeKind};

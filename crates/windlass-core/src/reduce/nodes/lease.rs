@@ -1,5 +1,15 @@
 //! Who does a pipeline's tasks. A pipeline is one job: its worker holds it under a lease, and the answer to each report is
 //! the next task or the lease's end. Everything that is handed out raises the epoch, so what comes late is known.
+//!
+//! | job | hand out | report | lease lost | call off | give back | grace | pipeline ends |
+//! |---|---|---|---|---|---|---|---|
+//! | none | out, with the first epoch | refused | refused | – | none | – | none |
+//! | out | – | at rest | out, with the next epoch | called off | out | – | gone |
+//! | at rest | out, with the next epoch | refused | given back | – | given back | – | gone, and its lease ends |
+//! | called off | – | gone | gone | – | called off | gone | gone |
+//! | given back | out, with the next epoch | refused | refused | – | given back | – | gone |
+//!
+//! – is impossible and a fault. *Refused* is legitimate, and an event tells of it: the lease is over.
 
 use std::sync::Arc;
 
@@ -48,31 +58,16 @@ impl Reducer<'_> {
         let (group, call) = (body.group, if goes_on { body.call } else { 0 });
         let path = with_label(path, &label);
         let key = EffectKey { path: path.clone(), generation, visit, group, call };
-        let (cancelled, resting) = (None, false);
         let tried = body.tried.clone();
         let (at, resumed) = (self.attempt_begun_at(id)?, self.goes_on_with(id)?);
-        let open = OpenJob {
-            frame: id,
-            dispatch,
-            worker,
-            tool,
-            input,
-            key,
-            attempt,
-            timeout,
-            cancelled,
-            resting,
-            at,
-            resumed,
-            tried,
-            reserved,
-        };
+        let job = Job { job, dispatch, worker, tool, input, key, attempt, timeout, at, resumed, tried };
         if !hidden {
-            let tool = Some(open.tool.clone());
+            let tool = Some(job.tool.clone());
             self.publish(path, EventKind::TaskStarted { task: label, attempt, tool, call });
         }
-        self.work.output.commands.push(Command::RunWorker(job_of(job, &open)));
-        self.state.jobs.insert(job, Box::new(open));
+        self.work.output.commands.push(Command::RunWorker(job.clone()));
+        let open = OpenJob { frame: id, job, cancelled: None, resting: false, reserved };
+        self.state.jobs.insert(open.job.job, Box::new(open));
         Ok(())
     }
 
@@ -81,8 +76,9 @@ impl Reducer<'_> {
         let body = self.pipeline_frame_mut(id)?;
         let (held, given_back) = (body.job, body.given_back.take());
         if let Some(job) = held {
-            let open = self.state.jobs.get(&job).ok_or_else(|| no_job(job, "one whose lease its pipeline holds"))?;
-            return Ok(Lease { job, dispatch: open.dispatch + 1, worker: open.worker });
+            let open = self.state.jobs.get(&job).filter(|open| open.resting);
+            let open = open.ok_or_else(|| no_job(job, "one at rest, whose lease its pipeline holds"))?;
+            return Ok(Lease { job, dispatch: open.job.dispatch + 1, worker: open.job.worker });
         }
         let worker = self.free_worker();
         if let Some((job, dispatch)) = given_back {
@@ -103,10 +99,9 @@ impl Reducer<'_> {
     pub(in crate::reduce) fn hand_out_again(&mut self, job: u64) -> Checked {
         let worker = self.free_worker();
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one whose worker is lost"))?;
-        open.dispatch += 1;
-        open.worker = worker;
-        let command = Command::RunWorker(job_of(job, open));
-        self.work.output.commands.push(command);
+        open.job.dispatch += 1;
+        open.job.worker = worker;
+        self.work.output.commands.push(Command::RunWorker(open.job.clone()));
         Ok(())
     }
 
@@ -114,7 +109,7 @@ impl Reducer<'_> {
     pub(in crate::reduce) fn put_to_rest(&mut self, job: u64) -> Checked {
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that has been reported"))?;
         open.resting = true;
-        open.input = Value::Null;
+        open.job.input = Value::Null;
         if self.state.paused {
             self.give_back(job)?;
         }
@@ -141,7 +136,7 @@ impl Reducer<'_> {
         if !open.resting {
             return Ok(());
         }
-        let (frame, dispatch) = (open.frame, open.dispatch);
+        let (frame, dispatch) = (open.frame, open.job.dispatch);
         self.close_job(job)?;
         self.forget_job(frame)?;
         self.pipeline_frame_mut(frame)?.given_back = Some((job, dispatch));
@@ -174,12 +169,12 @@ impl Reducer<'_> {
     pub(in crate::reduce) fn close_job(&mut self, job: u64) -> Checked<FrameId> {
         self.settle_job(job, None)?;
         let open = self.state.jobs.remove(&job).ok_or_else(|| no_job(job, "one that ends"))?;
-        self.state.free_workers.insert(open.worker);
+        self.state.free_workers.insert(open.job.worker);
         if let Some(key) = open.cancelled {
             self.state.timers.remove(&key);
         }
         if open.resting {
-            self.work.output.commands.push(Command::EndLease { job, dispatch: open.dispatch });
+            self.work.output.commands.push(Command::EndLease { job, dispatch: open.job.dispatch });
         }
         Ok(open.frame)
     }
@@ -198,26 +193,9 @@ impl Reducer<'_> {
     /// Somebody speaks of a job that is not, or no longer, theirs. It changes nothing, and people can see it.
     pub(in crate::reduce) fn refuse(&mut self, what: &'static str, job: u64, dispatch: u32) {
         let open = self.state.jobs.get(&job);
-        let (path, epoch) = (open.map(|open| open.key.path.clone()), open.map(|open| open.dispatch));
+        let (path, epoch) = (open.map(|open| open.job.path().clone()), open.map(|open| open.job.dispatch));
         let (event, reason) = (known(what), known("its lease is over; it changed nothing"));
         let refused = EventKind::JobRefused { event, job, reason, epoch: dispatch, expected: epoch };
         self.publish(path.unwrap_or_default(), refused);
-    }
-}
-
-fn job_of(job: u64, open: &OpenJob) -> Job {
-    Job {
-        job,
-        dispatch: open.dispatch,
-        worker: open.worker,
-        tool: open.tool.clone(),
-        input: open.input.clone(),
-        key: open.key.clone(),
-        attempt: open.attempt,
-        path: open.key.path.clone(),
-        timeout: open.timeout,
-        at: open.at,
-        resumed: open.resumed.clone(),
-        tried: open.tried.clone(),
     }
 }

@@ -1,4 +1,5 @@
-//! One file a node kind: how each comes to life and ends.
+//! One file a node kind: how each comes to life and ends. Each begins with its transition table; what all kinds have in
+//! common is in the table of [`frames`](super::frames).
 
 mod awaits;
 mod beside;

@@ -1,4 +1,11 @@
 //! The names that a task's expressions see besides the scope's, and what is known of its outcome.
+//!
+//! | task | `_task`, `_attempt`, `_visit`, `_prev` | `outcome` |
+//! |---|---|---|
+//! | is about to be tried | of this try | – |
+//! | has ended | of the try that has ended | what is known of it |
+//!
+//! – is a name that is not there.
 
 use std::cell::OnceCell;
 use std::sync::Arc;

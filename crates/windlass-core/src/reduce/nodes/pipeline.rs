@@ -6,16 +6,17 @@
 //!
 //! | state | task | report | child ends | alarm | answer | close |
 //! |---|---|---|---|---|---|---|
-//! | ready | computed: ready at the next task, or ended; else busy, short, inside | – | – | – | – | closing |
+//! | ready | computed: ready at the next task, or ended; else busy, short, inside | refused | – | – | – | ended |
 //! | busy | – | ready, delayed, awaiting, ended | – | – | – | closing, until the worker confirms |
-//! | short | ready | – | – | – | – | ended |
-//! | inside | – | – | ready, delayed, ended | – | – | closing |
-//! | awaiting | – | – | – | ready, with an answer or a timeout | ready | ended |
-//! | delayed | – | – | – | ready | – | ended |
+//! | short | ready | refused | – | – | – | ended |
+//! | inside | – | refused | ready, delayed, ended | – | – | closing |
+//! | awaiting | – | refused | – | ready, with an answer or a timeout | ready | ended |
+//! | delayed | – | refused | – | ready | – | ended |
 //! | closing | ignored | ended | ended | – | – | closing |
-//! | ended | ignored | refused, and an event tells of it | – | – | – | ignored |
+//! | ended | ignored | refused | – | – | – | ignored |
 //!
-//! – is impossible and a fault: so is a task that the plan does not have.
+//! – is impossible and a fault: so is a task that the plan does not have. *Ignored* is legitimate: an agenda item may outlive
+//! the pipeline. *Refused* is legitimate, and an event tells of it: the worker's lease is over.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ use crate::reduce::eval::Locals;
 use crate::reduce::impossible::{Checked, no_frame, no_part, wrong_frame};
 use crate::reduce::write::unsaid;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, Closing, Ended, FrameId, Item, PipelineFrame, ScopeId, Timer};
+use crate::state::{Awaiting, Body, Closing, Ended, FrameId, Item, PipelineFrame, ScopeId, Timer};
 use crate::{ErrorInfo, EventKind, PatchScope, Status, TaskOutcome, TaskResult, TaskStatus};
 
 /// What an access to a pipeline's frame expects.
@@ -90,6 +91,9 @@ impl<'a> Reducer<'a> {
 
     pub(in crate::reduce) fn run_task(&mut self, id: FrameId) -> Result<(), Stop> {
         let Some(At { pipeline, task, body, scope }) = self.pipeline_if_open(id)? else { return Ok(()) };
+        if !body.may_begin() || self.frame(id)?.alarm.is_some() {
+            return Err(no_part(id, "task that may begin; it is at task", body.pc.into()).into());
+        }
         if body.runs >= self.program.limits.pipeline_task_runs_max {
             let message = format!("the pipeline has run {} tasks without coming to an end", body.runs);
             return Err(ErrorInfo::new("TaskRunsExceeded", "limit", message)
@@ -131,7 +135,7 @@ impl<'a> Reducer<'a> {
                 match call {
                     Ok(Call::Begins { tool, input }) => {
                         let reserved = self.reservation(effect.reserves, scope, locals)?;
-                        match self.affords(id, &reserved) {
+                        match self.affords(id, &reserved)? {
                             Affords::Yes => {
                                 self.task_begun(id)?;
                                 self.hand_out(id, tool, input, timeout, reserved)?;
@@ -387,8 +391,8 @@ impl<'a> Reducer<'a> {
         let At { task, body, .. } = self.pipeline_frame(id)?;
         let (tries, hidden) = (body.attempt, task.hidden);
         // A step that is told of by its number is tried again in everyone's sight, whatever the task behind it is.
-        if !hidden || self.firing_told(id).is_some() {
-            self.tell_retrying(id, self.task_path(id), tries, wait, &because(outcome));
+        if !hidden || self.firing_told(id)?.is_some() {
+            self.tell_retrying(id, self.task_path(id), tries, wait, &because(outcome))?;
         }
         let key = self.set_timer(self.now() + wait, Timer::Alarm(id));
         self.frame_mut(id)?.alarm = Some(key);
@@ -433,7 +437,19 @@ fn caught<T>(result: Result<T, Stop>) -> Result<Result<T, ErrorInfo>, Stop> {
     match result {
         Ok(value) => Ok(Ok(value)),
         Err(Stop::Failed(error)) => Ok(Err(*error)),
-        Err(need) => Err(need),
+        Err(stop @ (Stop::Need(_) | Stop::Impossible(_))) => Err(stop),
+    }
+}
+
+impl PipelineFrame {
+    /// Whether the current task waits for nothing: neither inside a node that it has entered, nor for an event, time or a
+    /// child run. (That no worker has it is looked at when it is handed out.)
+    fn may_begin(&self) -> bool {
+        let waits = match self.awaits.as_deref() {
+            Some(Awaiting::Event { .. } | Awaiting::Time | Awaiting::Child { .. }) => true,
+            Some(Awaiting::Answered) | None => false,
+        };
+        !waits && self.child.is_none()
     }
 }
 

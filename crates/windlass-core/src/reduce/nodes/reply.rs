@@ -1,4 +1,9 @@
 //! An answer to whoever started the run, before the run has ended.
+//!
+//! | run | reply |
+//! |---|---|
+//! | has not replied | has replied: the answer is published and handed to the caller, and the run goes on |
+//! | has replied | the task has failed |
 
 use windlass_value::Value;
 

@@ -1,4 +1,16 @@
 //! What is to be done with a task that has ended: its retry, then its rules, then the way of all pipelines.
+//!
+//! | what decides, in this order | the pipeline |
+//! |---|---|
+//! | the task failed, and its own retry allows another try | waits, and tries the task again |
+//! | a rule that matches, and has not matched too often: continue | goes on with the next task |
+//! | – jump | goes on with that task |
+//! | – break | ends well |
+//! | – fail | ends badly |
+//! | – retry, and it allows another try | waits, and tries the task again |
+//! | – retry, and its tries are spent | the next rule decides |
+//! | no rule, and the task went well | goes on with the next task |
+//! | no rule, and the task failed | ends as failed |
 
 use std::sync::Arc;
 

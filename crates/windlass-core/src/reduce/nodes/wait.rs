@@ -17,7 +17,7 @@ use crate::hearing::meets;
 use crate::plan::Wait;
 use crate::reduce::impossible::{Checked, wrong_frame};
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, Form, FrameId, Timer, WaitFrame};
+use crate::state::{Awaiting, Body, Form, FrameId, Timer, WaitFrame};
 use crate::{ErrorInfo, EventKind, Status};
 
 impl Reducer<'_> {
@@ -69,15 +69,15 @@ impl Reducer<'_> {
     }
 
     /// What is asked must be small enough for whoever lists what all runs ask.
-    fn form(&mut self, id: FrameId, asks: Value, deadline: Option<Timestamp>) -> Result<Box<Form>, ErrorInfo> {
+    fn form(&mut self, id: FrameId, asks: Value, deadline: Option<Timestamp>) -> Result<Box<Form>, Stop> {
         let most = self.program.limits.inline_bytes_max;
         if asks.size_up_to(most) > most {
             let message = format!("what is asked has more than {most} bytes");
             let hint = "say where to look, instead of showing all of it";
-            return Err(ErrorInfo::new("FormTooLarge", "expression", message).hint(hint));
+            return Err(ErrorInfo::new("FormTooLarge", "expression", message).hint(hint).into());
         }
         let path = self.path(id);
-        let address = match self.entered_before(id) {
+        let address = match self.entered_before(id)? {
             None => path,
             Some(generation) => format!("{path}#{generation}").into(),
         };
@@ -108,8 +108,20 @@ impl Reducer<'_> {
 
     /// From here on the wait is nobody's any more, even if its end has to be worked out first.
     pub(in crate::reduce) fn signalled(&mut self, id: FrameId, payload: Value) -> Checked {
-        if self.awaiting(id).is_some() {
-            return self.answered(id, payload, None);
+        match &self.frame(id)?.body {
+            Body::Pipeline(body) if matches!(body.awaits.as_deref(), Some(Awaiting::Event { .. })) => {
+                return self.answered(id, payload, None);
+            }
+            Body::Wait(WaitFrame::Signal { .. }) => {}
+            other @ (Body::New
+            | Body::Backoff
+            | Body::Pipeline(_)
+            | Body::Graph(_)
+            | Body::Branch { .. }
+            | Body::Loop(_)
+            | Body::Net(_)
+            | Body::Wait(WaitFrame::Time | WaitFrame::Mail(_))
+            | Body::Call { .. }) => return Err(wrong_frame(id, "a wait for an event", other)),
         }
         self.clear_alarm(id)?;
         let body = self.frame(id)?.body.clone();
@@ -165,7 +177,7 @@ impl Reducer<'_> {
                 }
             }
             Body::Pipeline(pipeline) => {
-                self.forget_await(id, body);
+                self.forget_await(id, pipeline.awaits.as_deref());
                 self.state.short.retain(|frame| *frame != id);
                 if let Some(job) = pipeline.job {
                     self.close_job(job)?;

@@ -1,10 +1,20 @@
-//! An event entered the run: its start, or an answer to a wait.
+//! An event entered the run: its start, a signal, a token for a net, or mail.
+//!
+//! | run | start | other event |
+//! |---|---|---|
+//! | created | running; ended if its input is not valid | – |
+//! | created, paused | held, with its input | – |
+//! | held | late | kept until the run starts; late if too many are kept |
+//! | running | late | mail, if it is called so and nodes have mailboxes; else to a wait, to a net, or kept for a later wait |
+//! | ended | late | late |
+//!
+//! – is impossible and a fault. *Late* is legitimate: the event changes nothing, and another event tells of it.
 
 use windlass_value::Value;
 
 use crate::hearing;
 use crate::program::laid_over;
-use crate::reduce::impossible::{Checked, Fault};
+use crate::reduce::impossible::{Checked, not_started};
 use crate::reduce::{Reducer, Stop, veiled};
 use crate::state::{FrameId, Item, Later, Phase, PutOff};
 use crate::tick::{MAIL_EVENT, START_EVENT};
@@ -25,11 +35,8 @@ impl Reducer<'_> {
             (Phase::Created, true) if self.state.paused => self.put_off(payload, origin, beside, defaults),
             (Phase::Created, true) => self.start(payload, origin, beside, defaults)?,
             (Phase::Created, false) => {
-                if self.state.held.is_some() {
-                    self.keep_until_started(Later { name: name.clone(), payload: payload.clone(), to: to.cloned() });
-                    return Ok(());
-                }
-                return Err(Box::new(Fault::NotStarted));
+                let event = Later { name: name.clone(), payload: payload.clone(), to: to.cloned() };
+                self.keep_until_started(event)?;
             }
             (Phase::Running, true) => self.late("start"),
             (Phase::Running, false) if &**name == MAIL_EVENT && to.is_none() && self.program.addresses().in_use() => {
@@ -57,11 +64,14 @@ impl Reducer<'_> {
         }
     }
 
-    fn keep_until_started(&mut self, event: Later) {
+    /// Keeps an event for a run that is held, as long as there is room. A run that is not held takes none before its start.
+    fn keep_until_started(&mut self, event: Later) -> Checked {
         match &mut self.state.held {
             Some(held) if held.later.len() < self.program.limits.max_kept_signals => held.later.push(event),
-            _ => self.late("AddEvent"),
+            Some(_) => self.late("AddEvent"),
+            None => return Err(not_started()),
         }
+        Ok(())
     }
 
     pub(super) fn start(
@@ -164,7 +174,7 @@ impl Reducer<'_> {
         }
         if let Some(frame) = hearing::waiting(self.state, name, payload) {
             // A step that waits for it is not the only one that may want it: others begin with it.
-            if !(self.is_wanted_beside(frame, name) && self.offer_to_nets(name, payload, None)?) {
+            if !(self.is_wanted_beside(frame, name)? && self.offer_to_nets(name, payload, None)?) {
                 self.signalled(frame, payload.clone())?;
             }
             return Ok(());

@@ -1,18 +1,37 @@
 //! A child run has ended.
+//!
+//! | call | effect |
+//! |---|---|
+//! | open, of a task that waits for it | the task is answered |
+//! | open, of a call node | the node ends as the child run has |
+//! | not open | late: the call was called off, or its result has come before |
+//!
+//! An open call of any other frame is impossible and a fault.
 
 use crate::reduce::Reducer;
-use crate::reduce::impossible::Checked;
+use crate::reduce::impossible::{Checked, no_call, wrong_frame};
+use crate::state::{Body, OpenCall};
 use crate::{Status, TaskOutcome};
 
 impl Reducer<'_> {
     pub(super) fn call_result(&mut self, call: u64, status: Status, outcome: &TaskOutcome) -> Checked {
-        match self.state.calls.remove(&call) {
-            Some(open) if self.awaiting(open.frame).is_some() => self.child_answered(open.frame, status, outcome),
-            Some(open) => self.end_with(open.frame, status, outcome.output.clone(), outcome.error.clone()),
-            None => {
-                self.late("CallResult");
-                Ok(())
+        let Some(OpenCall { frame, .. }) = self.state.calls.remove(&call) else {
+            self.late("CallResult");
+            return Ok(());
+        };
+        match &self.frame(frame)?.body {
+            Body::Pipeline(_) if self.awaits_child(frame, call)? => self.child_answered(frame, status, outcome),
+            Body::Call { call: own } if *own == call => {
+                self.end_with(frame, status, outcome.output.clone(), outcome.error.clone())
             }
+            Body::Pipeline(_) | Body::Call { .. } => Err(no_call(call, "the one that its frame waits for")),
+            other @ (Body::New
+            | Body::Backoff
+            | Body::Graph(_)
+            | Body::Branch { .. }
+            | Body::Loop(_)
+            | Body::Net(_)
+            | Body::Wait(_)) => Err(wrong_frame(frame, "a frame that waits for a child run", other)),
         }
     }
 }

@@ -1,4 +1,11 @@
 //! Somebody wants the run to end.
+//!
+//! | run | effect |
+//! |---|---|
+//! | held | ended as cancelled: nothing of it has begun |
+//! | running, paused or not | its end is decided; all that is alive is called off, and then it ends |
+//! | running, its end is decided | none: the first decision counts |
+//! | has replied, and its caller cancels it | late |
 
 use std::sync::Arc;
 

@@ -1,4 +1,11 @@
 //! A worker has let its lease run out.
+//!
+//! | job | effect |
+//! |---|---|
+//! | out under this epoch | handed out again under the next epoch, with the same key |
+//! | out under this epoch, called off | gone: nobody is left to confirm |
+//! | at rest under this epoch | given back |
+//! | out or at rest under another epoch, or not open | refused, and an event tells of it |
 
 use crate::reduce::Reducer;
 use crate::reduce::impossible::Checked;
@@ -6,11 +13,11 @@ use crate::reduce::impossible::Checked;
 impl Reducer<'_> {
     pub(super) fn lease_lost(&mut self, job: u64, dispatch: u32) -> Checked {
         match self.state.jobs.get(&job) {
-            Some(open) if open.dispatch == dispatch && open.cancelled.is_some() => self.job_gone(job),
+            Some(open) if open.job.dispatch == dispatch && open.cancelled.is_some() => self.job_gone(job),
             // It had reported: nothing is lost but the worker.
-            Some(open) if open.dispatch == dispatch && open.resting => self.give_back(job),
-            Some(open) if open.dispatch == dispatch => {
-                self.state.free_workers.insert(open.worker);
+            Some(open) if open.job.dispatch == dispatch && open.resting => self.give_back(job),
+            Some(open) if open.job.dispatch == dispatch => {
+                self.state.free_workers.insert(open.job.worker);
                 self.hand_out_again(job)
             }
             Some(_) | None => {

@@ -1,4 +1,6 @@
-//! One file a tick: what each input does to the state.
+//! One file a tick: what each input does to the state. Each begins with a table of what it does in which state; an ended run
+//! takes no input: every tick is late there. Before its start a run takes its start and, as its very first tick, a pause;
+//! anything else is impossible and a fault ([`Fault::NotStarted`](super::Fault::NotStarted)).
 
 mod add_event;
 mod call_result;
@@ -35,7 +37,7 @@ impl Reducer<'_> {
             TickKind::LeaseLost { job, dispatch } => self.lease_lost(*job, *dispatch)?,
             TickKind::CallResult { call, status, outcome } => self.call_result(*call, *status, outcome)?,
             TickKind::CancelRun { reason, by_caller, .. } => self.cancel_run(reason, *by_caller)?,
-            TickKind::PublishEvent { job, dispatch, kind, data } => self.publish_event(*job, *dispatch, kind, data),
+            TickKind::PublishEvent { job, dispatch, kind, data } => self.publish_event(*job, *dispatch, kind, data)?,
             TickKind::Timeout => self.timeout()?,
             TickKind::TimerDue => self.timer_due(),
             TickKind::Pause { .. } => self.pause()?,

@@ -1,5 +1,11 @@
 //! Stop between tasks: jobs in flight may end, nothing new begins. A run that is paused before it has started is held: it
 //! starts when it is resumed.
+//!
+//! | run | effect |
+//! |---|---|
+//! | created | paused: its start, which comes next, is held |
+//! | running | paused; workers at rest are let go |
+//! | paused, held, or its end is decided | none |
 
 use crate::EventKind;
 use crate::reduce::Reducer;

@@ -1,4 +1,9 @@
 //! A worker is alive and says how far it is.
+//!
+//! | job | effect |
+//! |---|---|
+//! | out under this epoch, called off or not | an event tells of it |
+//! | at rest, out under another epoch, or not open | refused, and an event tells of that |
 
 use windlass_value::Value;
 

@@ -1,22 +1,29 @@
-//! A worker wants something said while it works.
+//! A worker publishes an event while it works.
+//!
+//! | job | effect |
+//! |---|---|
+//! | out under this epoch, called off or not | the event is published, and counted as published by the task |
+//! | at rest, out under another epoch, or not open | refused, and an event tells of it |
 
 use std::sync::Arc;
 
 use windlass_value::Value;
 
 use crate::reduce::Reducer;
+use crate::reduce::impossible::{Checked, no_job};
 
 impl Reducer<'_> {
-    pub(super) fn publish_event(&mut self, job: u64, dispatch: u32, kind: &Arc<str>, data: &Value) {
+    pub(super) fn publish_event(&mut self, job: u64, dispatch: u32, kind: &Arc<str>, data: &Value) -> Checked {
         let Some(frame) = self.spoken_for(job, dispatch) else {
-            return self.refuse("PublishEvent", job, dispatch);
+            self.refuse("PublishEvent", job, dispatch);
+            return Ok(());
         };
         let path = self.path(frame);
         let data = self.shown(frame, data);
         self.publish_custom(path, kind, &data);
         // Whoever is given the task again, because this worker was lost, need not say it again.
-        if let Some(open) = self.state.jobs.get_mut(&job) {
-            Arc::make_mut(open.resumed.get_or_insert_default()).told += 1;
-        }
+        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one whose worker publishes"))?;
+        Arc::make_mut(open.job.resumed.get_or_insert_default()).told += 1;
+        Ok(())
     }
 }

@@ -1,5 +1,13 @@
 //! Another process has taken over: tasks in flight are handed out again, in order, with their keys and attempts; workers
 //! are numbered from 0. A pipeline between two tasks goes on where it is.
+//!
+//! | what is open | effect |
+//! |---|---|
+//! | a job that is called off | gone: nobody is left to confirm |
+//! | a job at rest | given back |
+//! | a job that is out | handed out again under the next epoch |
+//! | a call | the child run is asked for again, under the same key |
+//! | the run's timeout | armed anew, unless the run is held |
 
 use crate::reduce::Reducer;
 use crate::reduce::impossible::Checked;
@@ -20,7 +28,7 @@ impl Reducer<'_> {
             self.hand_out_again(job)?;
         }
         for call in self.state.calls.keys().copied().collect::<Vec<_>>() {
-            self.ask_for_child(call);
+            self.ask_for_child(call)?;
         }
         if self.state.held.is_none() {
             self.arm_run_timeout();

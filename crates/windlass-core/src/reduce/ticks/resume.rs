@@ -1,4 +1,10 @@
 //! Go on after a pause.
+//!
+//! | run | effect |
+//! |---|---|
+//! | held | starts with what it was given; what has come since is applied in order, or is late if the run ended at once |
+//! | running, paused | goes on with its agenda |
+//! | not paused | none |
 
 use crate::EventKind;
 use crate::reduce::Reducer;
@@ -23,10 +29,6 @@ impl Reducer<'_> {
         let (input, beside) = (self.state.run.input.clone(), self.state.run.beside.clone());
         self.start(&input, held.origin.as_deref(), &beside, &held.defaults)?;
         for event in held.later {
-            if self.state.result().is_some() {
-                self.late("AddEvent");
-                continue;
-            }
             self.add_event(
                 &event.name,
                 &event.payload,

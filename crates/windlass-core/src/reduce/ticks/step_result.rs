@@ -1,4 +1,12 @@
 //! A worker has ended a task.
+//!
+//! | job | effect |
+//! |---|---|
+//! | out under this epoch | at rest, or given back if the run is paused; the pipeline's task has ended |
+//! | out under this epoch, called off | gone: its worker has confirmed |
+//! | at rest, out under another epoch, or not open | refused, and an event tells of it |
+//!
+//! A job whose pipeline is gone is impossible and a fault.
 
 use crate::TaskOutcome;
 use crate::reduce::Reducer;

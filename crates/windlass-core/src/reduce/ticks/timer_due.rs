@@ -1,4 +1,9 @@
 //! Time has passed. Timers fire at the beginning of every tick, so there is nothing left to do.
+//!
+//! | run | effect |
+//! |---|---|
+//! | held | none: timers fire only in a run that has started |
+//! | running | none of its own: every timer that is due has fired |
 
 use crate::reduce::Reducer;
 

@@ -1,4 +1,11 @@
 //! What nodes mean for mail when they begin and when they end: mailboxes open and close, and somebody is told.
+//!
+//! | mailbox | its node's frame is made | its node is entered anew | its node ends | its node will not run |
+//! |---|---|---|---|---|
+//! | none | open, with what has come before | – | – | what has come before is dropped |
+//! | open | – | open: what this try was given is given again | closed; what nobody was given is dropped | – |
+//!
+//! – is impossible; the end of a node whose mailbox is not open is a fault.
 
 use std::sync::Arc;
 
@@ -7,7 +14,7 @@ use windlass_value::{Map, Value};
 use crate::addresses::{last_first, normalised};
 use crate::plan::{NodeId, NodeKind};
 use crate::reduce::Reducer;
-use crate::reduce::impossible::{Checked, no_part};
+use crate::reduce::impossible::{Checked, no_part, wrong_frame};
 use crate::state::{Body, FrameId, Item, MailboxFrame, WaitFrame};
 use crate::{ErrorInfo, Outcome, Status};
 
@@ -111,13 +118,21 @@ impl Reducer<'_> {
         }
     }
 
-    /// Children of a graph that is called off before they have begun.
+    /// Children of a graph that is called off before they have begun. Only a graph has children that wait for others.
     fn report_unbegun(&mut self, id: FrameId) -> Checked {
         let program = self.program;
         let frame = self.frame(id)?;
-        // No graph, or one that ends before it was entered: it has no children yet.
-        let (NodeKind::Graph(graph), Body::Graph(body)) = (&program.node(frame.node).kind, &frame.body) else {
-            return Ok(());
+        let NodeKind::Graph(graph) = &program.node(frame.node).kind else { return Ok(()) };
+        let body = match &frame.body {
+            Body::Graph(body) => body,
+            // It ends before it was entered: it has no children yet.
+            Body::New | Body::Backoff => return Ok(()),
+            other @ (Body::Pipeline(_)
+            | Body::Branch { .. }
+            | Body::Loop(_)
+            | Body::Net(_)
+            | Body::Wait(_)
+            | Body::Call { .. }) => return Err(wrong_frame(id, "a graph", other)),
         };
         let unbegun = graph.children.iter().zip(&body.children);
         let unbegun = unbegun.filter(|(_, state)| state.status.is_none() && state.frame.is_none());
@@ -150,6 +165,7 @@ impl Reducer<'_> {
         kind: &'static str,
         fields: impl IntoIterator<Item = (&'static str, Value)>,
     ) -> Checked {
+        // The callers ask only for nodes that report.
         let Some(to) = &self.program.node(node).reports_to else { return Ok(()) };
         let Some(owner) = self.living_at(to) else { return Ok(()) };
         if self.frame(owner)?.node == node {

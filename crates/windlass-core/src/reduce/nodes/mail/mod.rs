@@ -1,6 +1,17 @@
 //! Mail between nodes of a run: it is written, finds its way, lies in a mailbox, and is read.
 //!
 //! Whatever becomes of a mail is told once: it is delivered, or it is dropped for a reason.
+//!
+//! `ways`: whom an address means. `life`: mailboxes open and close. `reading`: waits for mail.
+//!
+//! | the receiver | mail |
+//! |---|---|
+//! | is alive, and its mailbox has room | lies in the mailbox |
+//! | is alive, and its mailbox is full, or was emptied as often as it may be | dropped |
+//! | has not begun, and is in no loop | kept until it begins; dropped if too many are kept |
+//! | has ended, will never begin, is the sender, or is not the only one that could be meant | dropped |
+//!
+//! A live node that can be written to and has no mailbox is impossible and a fault.
 
 mod life;
 mod reading;
@@ -12,7 +23,7 @@ use windlass_value::{Map, Value};
 
 use crate::plan::Post;
 use crate::reduce::eval::Locals;
-use crate::reduce::impossible::{Checked, no_part};
+use crate::reduce::impossible::Checked;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{FrameId, ScopeId};
 use crate::{ErrorInfo, EventKind};
@@ -62,13 +73,13 @@ impl Reducer<'_> {
         let sender = self.mailbox_around(id);
         let from = sender.map_or_else(|| "".into(), |sender| self.address_of(sender));
         let path = self.path(id);
-        let way = match self.way_to(to) {
+        let way = match self.way_to(to)? {
             // It could go on with that for ever.
             Way::Living(owner) if Some(owner) == sender => {
                 let message = format!("`{to}` is the writer: nobody writes to itself");
                 Way::Nowhere(Nowhere::because(UNKNOWN, message))
             }
-            way => way,
+            way @ (Way::Living(_) | Way::Early(_) | Way::Nowhere(_)) => way,
         };
         self.send(path, from, (to, way), mail)
     }
@@ -80,7 +91,7 @@ impl Reducer<'_> {
         let to: Arc<str> = to.as_ref().and_then(Value::as_str).unwrap_or_default().into();
         let mut mail = payload.as_map().cloned().unwrap_or_default();
         mail.remove("to");
-        let way = self.way_to(&to);
+        let way = self.way_to(&to)?;
         self.send("".into(), "".into(), (&to, way), mail)?;
         Ok(())
     }
@@ -153,11 +164,12 @@ impl Reducer<'_> {
     /// Into a mailbox that takes it. Who waits for it gets it when nothing else is left to do: what belongs together, such as
     /// the end of one step and the start of the next, is read together.
     fn put(&mut self, owner: FrameId, mail: Value) -> Checked {
-        let open = self.state.mail.boxes.get_mut(&owner).ok_or_else(|| no_part(owner, "mailbox", 0))?;
-        if open.rests() {
+        let open = self.mailbox_mut(owner)?;
+        let rests = open.rests();
+        open.waiting.push_back(mail);
+        if rests {
             self.state.mail.ready.push_back(owner);
         }
-        open.waiting.push_back(mail);
         Ok(())
     }
 

@@ -1,14 +1,27 @@
 //! Waits for mail: when they begin, what they bring, and what is done when nobody is left who could write.
+//!
+//! | wait | the other rests or ends | alarm | mail comes | nothing else moves | close |
+//! |---|---|---|---|---|---|
+//! | new, and lets another come to rest | – | – | – | – | ended |
+//! | new | – | – | ended with what there is; else blocked, or ended with nothing | – | ended |
+//! | settling (lets another come to rest) | as new | as new, and an event tells of it | settling | as new | ended |
+//! | blocked | – | – | ended with all that is there | ended with nothing | ended |
+//! | ended | ignored | – | ignored | – | ignored |
+//!
+//! – is impossible and a fault. *Ignored* is legitimate: whoever lets several waits go on may end some of them with others.
 
 use std::sync::Arc;
 
 use windlass_value::{Duration, Value};
 
 use super::text_of;
-use crate::reduce::impossible::{Checked, no_frame, no_part};
+use crate::reduce::impossible::{Checked, no_frame, no_part, wrong_frame};
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, FrameId, MailWait, MailboxFrame, Phase, Timer, WaitFrame};
 use crate::{ErrorInfo, EventKind, Status};
+
+/// What an access to a wait for mail expects.
+const A_MAIL_WAIT: &str = "a wait for mail";
 
 impl Reducer<'_> {
     pub(in crate::reduce::nodes) fn enter_mail(
@@ -34,9 +47,7 @@ impl Reducer<'_> {
         let alarm = self.set_timer(self.now() + time, Timer::Alarm(id));
         self.frame_mut(id)?.alarm = Some(alarm);
         self.state.mail.settling.insert(number, id);
-        if let Some(open) = self.state.mail.boxes.get_mut(&other) {
-            open.settlers.push_back(id);
-        }
+        self.mailbox_mut(other)?.settlers.push_back(id);
         Ok(())
     }
 
@@ -46,11 +57,25 @@ impl Reducer<'_> {
     }
 
     /// The wait, unless it has already ended: those who let one go on may have ended others of their list.
-    fn wait_if_live(&self, id: FrameId) -> Option<MailWait> {
-        match self.frame_if_live(id)?.body {
-            Body::Wait(WaitFrame::Mail(wait)) => Some(wait),
-            _ => None,
+    fn mail_wait_if_live(&self, id: FrameId) -> Checked<Option<MailWait>> {
+        let Some(frame) = self.frame_if_live(id) else { return Ok(None) };
+        match &frame.body {
+            Body::Wait(WaitFrame::Mail(wait)) => Ok(Some(*wait)),
+            other @ (Body::New
+            | Body::Backoff
+            | Body::Pipeline(_)
+            | Body::Graph(_)
+            | Body::Branch { .. }
+            | Body::Loop(_)
+            | Body::Net(_)
+            | Body::Wait(WaitFrame::Time | WaitFrame::Signal { .. })
+            | Body::Call { .. }) => Err(wrong_frame(id, A_MAIL_WAIT, other)),
         }
+    }
+
+    /// The mailbox of a node that is alive and has one.
+    pub(super) fn mailbox_mut(&mut self, owner: FrameId) -> Checked<&mut MailboxFrame> {
+        self.state.mail.boxes.get_mut(&owner).ok_or_else(|| no_part(owner, "mailbox", 0))
     }
 
     /// Whoever is alive at this address and has something left to do. Nobody waits for himself.
@@ -61,7 +86,7 @@ impl Reducer<'_> {
 
     /// The other has come to rest, or is gone, or is waited for no longer.
     pub(super) fn settled(&mut self, id: FrameId) -> Checked {
-        let Some(wait) = self.wait_if_live(id) else { return Ok(()) };
+        let Some(wait) = self.mail_wait_if_live(id)? else { return Ok(()) };
         self.clear_alarm(id)?;
         self.forget_mail_wait(id, wait);
         let wait = MailWait { settles: None, ..wait };
@@ -81,8 +106,8 @@ impl Reducer<'_> {
     /// All that is there, or whatever comes next.
     fn take_mail(&mut self, id: FrameId, wait: MailWait) -> Checked {
         let most = self.wakes_most(wait.owner);
-        // A mailbox that is closed has no more mail.
-        let Some(open) = self.state.mail.boxes.get_mut(&wait.owner) else { return self.read(id, wait, Vec::new()) };
+        // The owner is around the wait, or is the wait: its mailbox is open as long as the wait lives.
+        let open = self.mailbox_mut(wait.owner)?;
         if !open.waiting.is_empty() {
             return self.hand_over(id, wait.owner);
         }
@@ -102,9 +127,8 @@ impl Reducer<'_> {
     }
 
     fn comes_to_rest(&mut self, owner: FrameId) -> Checked {
-        // A mailbox that is closed has let all of them go on.
-        let Some(open) = self.state.mail.boxes.get_mut(&owner) else { return Ok(()) };
-        std::mem::take(&mut open.settlers).into_iter().try_for_each(|settler| self.settled(settler))
+        let settlers = std::mem::take(&mut self.mailbox_mut(owner)?.settlers);
+        settlers.into_iter().try_for_each(|settler| self.settled(settler))
     }
 
     /// Whoever waits for mail that has come is given it. True: there is something to do again.
@@ -113,6 +137,7 @@ impl Reducer<'_> {
             return Ok(false);
         }
         for owner in std::mem::take(&mut self.state.mail.ready) {
+            // What one of the others has read may have ended this one.
             let Some(open) = self.state.mail.boxes.get_mut(&owner) else { continue };
             if let Some(reader) = open.readers.front().copied().filter(|_| !open.waiting.is_empty()) {
                 self.hand_over(reader, owner)?;
@@ -126,11 +151,11 @@ impl Reducer<'_> {
 
     /// All that waits. What an earlier try was given already is told of as such, and counts for nothing.
     fn hand_over(&mut self, id: FrameId, owner: FrameId) -> Checked {
-        let Some(wait) = self.wait_if_live(id) else { return Ok(()) };
+        let Some(wait) = self.mail_wait_if_live(id)? else { return Ok(()) };
         let most = self.wakes_most(owner);
         let tried_again =
             self.state.frames.get(owner).is_some_and(|frame| self.program.node(frame.node).retry.is_some());
-        let open = self.state.mail.boxes.get_mut(&owner).ok_or_else(|| no_part(owner, "mailbox", 0))?;
+        let open = self.mailbox_mut(owner)?;
         let mails: Vec<Value> = std::mem::take(&mut open.waiting).into();
         if tried_again {
             open.given.extend(mails.iter().cloned());
@@ -160,6 +185,7 @@ impl Reducer<'_> {
     pub(in crate::reduce::nodes) fn forget_mail_wait(&mut self, id: FrameId, wait: MailWait) {
         self.state.mail.settling.remove(&wait.number);
         self.state.mail.blocked.remove(&wait.number);
+        // A wait that is its own mailbox's owner closes it before it leaves the indexes; the other may have ended.
         if let Some(open) = self.state.mail.boxes.get_mut(&wait.owner) {
             open.readers.retain(|other| *other != id);
         }
@@ -183,7 +209,7 @@ impl Reducer<'_> {
             return Ok(false);
         }
         // A wait leaves the indexes when it ends.
-        let wait = self.wait_if_live(id).ok_or_else(|| no_frame(id, "a wait for mail"))?;
+        let wait = self.mail_wait_if_live(id)?.ok_or_else(|| no_frame(id, A_MAIL_WAIT))?;
         match wait.settles {
             Some(_) => self.settled(id)?,
             None => self.read(id, wait, Vec::new())?,

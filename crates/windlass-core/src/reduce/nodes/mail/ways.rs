@@ -1,4 +1,16 @@
 //! Whom an address means.
+//!
+//! | what is around the node | the node is alive | has not begun | has ended |
+//! |---|---|---|---|
+//! | a graph | the child runs | the child waits for others | the child has ended |
+//! | a branch | its case was taken | – | another was taken |
+//! | a loop | it runs in this iteration | the iteration is to come, or its body runs and the node is its judge | the iteration is over |
+//! | a pipeline | its task is inside it | its task is to come | its task is behind |
+//! | a net | found by its address | – | in any other case |
+//! | nothing (the root) | while the run is | – | with the run |
+//!
+//! What is around it decides first: if that has not begun, has ended or is being called off, so has the node. A child or a task
+//! that the frame does not have is impossible and a fault.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,7 +21,8 @@ use crate::Status;
 use crate::addresses::{last_first, normalised, turns};
 use crate::plan::{NodeId, NodeKind};
 use crate::reduce::Reducer;
-use crate::state::{Body, Frame, FrameId, LiveIteration};
+use crate::reduce::impossible::{Checked, no_part, wrong_frame};
+use crate::state::{Body, Frame, FrameId, LiveIteration, LoopFrame};
 
 /// Addresses that whoever wrote to nobody is told of.
 const KNOWN_TOLD: usize = 20;
@@ -48,29 +61,29 @@ enum Standing {
 
 impl Reducer<'_> {
     /// The whole address first, of who is alive, then of who is in the plan; then its end, of who is alive.
-    pub(super) fn way_to(&self, to: &str) -> Way {
+    pub(super) fn way_to(&self, to: &str) -> Checked<Way> {
         if let Some(message) = ill_formed(to) {
-            return Way::Nowhere(Nowhere { known: self.known(), ..Nowhere::because(UNKNOWN, message) });
+            return self.unknown(message);
         }
         let address = normalised(to);
         let end = last_first(&address);
         let own = self.alive(self.state.mail.by_end.get(&*end).into_iter().flatten());
         match own.as_slice() {
             [] => {}
-            [one] => return Way::Living(*one),
-            several => return self.several(to, several),
+            [one] => return Ok(Way::Living(*one)),
+            several => return Ok(self.several(to, several)),
         }
-        if let Some(owner) = self.turn_of(&address) {
-            return Way::Living(owner);
+        if let Some(owner) = self.turn_of(&address)? {
+            return Ok(Way::Living(owner));
         }
         let at: Vec<NodeId> = self.program.addresses().at(&end).to_vec();
         let boxes = at.iter().copied().filter(|node| self.program.node(*node).mailbox.is_some());
         let (mut to_come, mut never) = (false, None);
         let mut ended = None;
         for node in boxes {
-            match self.standing(node, &mut turns(&address)) {
+            match self.standing(node, &mut turns(&address))? {
                 Standing::NotBegun if self.program.addresses().in_loop(node) => to_come = true,
-                Standing::NotBegun => return Way::Early(node),
+                Standing::NotBegun => return Ok(Way::Early(node)),
                 Standing::Never(turns) => never = Some(turns),
                 // Who is alive and is not listed as such is being called off.
                 Standing::Ended | Standing::Alive(_) => ended = Some(node),
@@ -78,32 +91,35 @@ impl Reducer<'_> {
         }
         if let Some(node) = ended {
             let message = format!("`{to}` has ended and reads no more mail");
-            return Way::Nowhere(Nowhere::because(self.why_closed(node), message));
+            return Ok(Way::Nowhere(Nowhere::because(self.why_closed(node), message)));
         }
         let alike = self.alive(starting_with(&self.state.mail.by_end, format!("{end}.")));
         match alike.as_slice() {
-            [one] => return Way::Living(*one),
+            [one] => return Ok(Way::Living(*one)),
             [] => {}
-            several => return self.several(to, several),
+            several => return Ok(self.several(to, several)),
         }
         if let Some(turns) = never.filter(|_| !to_come) {
-            let message = format!("`{to}` will never be: there are only {turns} turns, and the first is 0");
-            return Way::Nowhere(Nowhere { known: self.known(), ..Nowhere::because(UNKNOWN, message) });
+            return self.unknown(format!("`{to}` will never be: there are only {turns} turns, and the first is 0"));
         }
         if to_come {
-            let message = format!("`{to}` has not begun; in a loop only a turn that is running gets mail");
-            return Way::Nowhere(Nowhere { known: self.known(), ..Nowhere::because(UNKNOWN, message) });
+            return self.unknown(format!("`{to}` has not begun; in a loop only a turn that is running gets mail"));
         }
         self.nobody(to, &address, &end, &at)
     }
 
+    /// An address under which nobody gets mail now.
+    fn unknown(&self, message: String) -> Checked<Way> {
+        Ok(Way::Nowhere(Nowhere { known: self.known()?, ..Nowhere::because(UNKNOWN, message) }))
+    }
+
     /// A loop that reads mail reads that of its turns: `loop.0`, while this one runs.
-    fn turn_of(&self, address: &str) -> Option<FrameId> {
-        let (around, turn) = address.rsplit_once('.')?;
-        let turn: u64 = turn.parse().ok()?;
-        let owner = self.living_at(around)?;
-        match &self.state.frames.get(owner)?.body {
-            Body::Loop(body) => matches!(body.iterations.get(&turn), Some(LiveIteration::Body(_))).then_some(owner),
+    fn turn_of(&self, address: &str) -> Checked<Option<FrameId>> {
+        let turn = address.rsplit_once('.').and_then(|(around, turn)| Some((around, turn.parse::<u64>().ok()?)));
+        let owner = turn.and_then(|(around, turn)| Some((self.living_at(around)?, turn)));
+        let Some((owner, turn)) = owner else { return Ok(None) };
+        match &self.frame(owner)?.body {
+            Body::Loop(body) => Ok(matches!(body.iterations.get(&turn), Some(LiveIteration::Body(_))).then_some(owner)),
             Body::New
             | Body::Backoff
             | Body::Pipeline(_)
@@ -111,7 +127,7 @@ impl Reducer<'_> {
             | Body::Branch { .. }
             | Body::Net(_)
             | Body::Wait(_)
-            | Body::Call { .. } => None,
+            | Body::Call { .. } => Ok(None),
         }
     }
 
@@ -122,7 +138,7 @@ impl Reducer<'_> {
     }
 
     /// Nobody reads under this address: it only holds others, or it is none at all.
-    fn nobody(&self, to: &str, address: &str, end: &str, at: &[NodeId]) -> Way {
+    fn nobody(&self, to: &str, address: &str, end: &str, at: &[NodeId]) -> Checked<Way> {
         let addresses = self.program.addresses();
         let silent = |node: &NodeId| self.program.node(*node).mailbox.is_none();
         let wrapper = at.iter().copied().find(silent).or_else(|| {
@@ -130,13 +146,15 @@ impl Reducer<'_> {
             alike.next().filter(|_| alike.next().is_none())
         });
         if let Some(node) = wrapper {
-            return Way::Nowhere(self.wrapper(to, address, node));
+            return Ok(Way::Nowhere(self.wrapper(to, address, node)));
         }
         let message = format!("nobody reads mail under `{to}`");
         let readers = addresses.ending(end).filter(|node| !silent(node)).filter_map(|node| addresses.shown(node));
         let alike: Vec<Arc<str>> = readers.take(KNOWN_TOLD).cloned().collect();
-        let known = if alike.is_empty() { self.known() } else { alike };
-        Way::Nowhere(Nowhere { known, ..Nowhere::because(UNKNOWN, message) })
+        match alike.is_empty() {
+            true => self.unknown(message),
+            false => Ok(Way::Nowhere(Nowhere { known: alike, ..Nowhere::because(UNKNOWN, message) })),
+        }
     }
 
     fn wrapper(&self, to: &str, address: &str, node: NodeId) -> Nowhere {
@@ -162,14 +180,20 @@ impl Reducer<'_> {
     }
 
     /// Some of those who would get mail now.
-    fn known(&self) -> Vec<Arc<str>> {
+    fn known(&self) -> Checked<Vec<Arc<str>>> {
         let alive = self.state.mail.by_address.values().flatten();
         let alive = alive.filter(|id| !self.is_called_off(**id)).map(|id| self.address_of(*id));
-        let to_come = self.program.addresses().all().filter(|(node, _)| {
-            let reads = self.program.node(*node).mailbox.is_some() && !self.program.addresses().in_loop(*node);
-            reads && matches!(self.standing(*node, &mut std::iter::empty()), Standing::NotBegun)
-        });
-        alive.chain(to_come.map(|(_, shown)| shown.clone())).take(KNOWN_TOLD).collect()
+        let mut known: Vec<Arc<str>> = alive.take(KNOWN_TOLD).collect();
+        for (node, shown) in self.program.addresses().all() {
+            if known.len() >= KNOWN_TOLD {
+                break;
+            }
+            let reads = self.program.node(node).mailbox.is_some() && !self.program.addresses().in_loop(node);
+            if reads && matches!(self.standing(node, &mut std::iter::empty())?, Standing::NotBegun) {
+                known.push(shown.clone());
+            }
+        }
+        Ok(known)
     }
 
     /// The mailbox at exactly this address, if its owner is alive.
@@ -190,67 +214,99 @@ impl Reducer<'_> {
     }
 
     pub(super) fn why_closed(&self, node: NodeId) -> Arc<str> {
-        let verdict = self.state.verdict.as_ref().map(|verdict| verdict.status);
-        match (verdict, &self.program.node(node).mailbox) {
-            (Some(Status::Cancelled | Status::TimedOut), _) => CANCELLED.into(),
-            (_, Some(mailbox)) => mailbox.closed.clone(),
-            (_, None) => TERMINAL.into(),
+        match self.state.verdict.as_ref().map(|verdict| verdict.status) {
+            Some(Status::Cancelled | Status::TimedOut) => CANCELLED.into(),
+            Some(Status::Succeeded | Status::Failed | Status::Skipped) | None => {
+                let mailbox = self.program.node(node).mailbox.as_ref();
+                mailbox.map_or_else(|| TERMINAL.into(), |mailbox| mailbox.closed.clone())
+            }
         }
     }
 
     /// Where a node stands whose loops are in these turns, from the outermost in.
-    fn standing(&self, node: NodeId, turns: &mut dyn Iterator<Item = u64>) -> Standing {
+    fn standing(&self, node: NodeId, turns: &mut dyn Iterator<Item = u64>) -> Checked<Standing> {
         let Some(parent) = self.program.node(node).parent else {
-            return self.state.root.map_or(Standing::Ended, Standing::Alive);
+            return Ok(self.state.root.map_or(Standing::Ended, Standing::Alive));
         };
-        match self.standing(parent, turns) {
-            Standing::Alive(above) => match self.state.frames.get(above) {
-                Some(frame) if !self.is_called_off(above) => self.standing_in(frame, node, turns),
-                _ => Standing::Ended,
-            },
-            other => other,
+        let above = match self.standing(parent, turns)? {
+            Standing::Alive(above) => above,
+            settled @ (Standing::NotBegun | Standing::Ended | Standing::Never(_)) => return Ok(settled),
+        };
+        match self.frame_if_live(above) {
+            Some(frame) if !self.is_called_off(above) => self.standing_in(above, frame, node, turns),
+            // What is called off enters nothing any more; what has ended may be listed until its parent hears of it.
+            Some(_) | None => Ok(Standing::Ended),
         }
     }
 
-    fn standing_in(&self, above: &Frame, node: NodeId, turns: &mut dyn Iterator<Item = u64>) -> Standing {
-        let alive = |id: FrameId| match self.state.frames.get(id) {
-            Some(frame) if frame.node == node => Standing::Alive(id),
-            _ => Standing::Ended,
-        };
+    /// Where a node stands that is directly inside the node of this frame.
+    fn standing_in(
+        &self,
+        id: FrameId,
+        above: &Frame,
+        node: NodeId,
+        turns: &mut dyn Iterator<Item = u64>,
+    ) -> Checked<Standing> {
         match (&self.program.node(above.node).kind, &above.body) {
             (NodeKind::Graph(graph), Body::Graph(body)) => {
                 let at = graph.children.iter().position(|child| child.node == node);
-                match at.and_then(|at| body.children.get(at)) {
-                    Some(child) if child.status.is_none() => child.frame.map_or(Standing::NotBegun, alive),
-                    _ => Standing::Ended,
+                let child = at.and_then(|at| body.children.get(at));
+                let child = child.ok_or_else(|| no_part(id, "child that is node", node.0.into()))?;
+                match child.status {
+                    Some(_) => Ok(Standing::Ended),
+                    None => Ok(child.frame.map_or(Standing::NotBegun, |frame| self.alive_as(frame, node))),
                 }
             }
-            (_, Body::Branch { child }) => alive(*child),
-            (NodeKind::Loop(looping), Body::Loop(body)) => {
-                let Some(turn) = turns.next() else { return Standing::NotBegun };
-                let is_judge = looping.judge == Some(node);
-                let items = body.items.as_ref().map(|items| items.count);
-                match (body.iterations.get(&turn), items) {
-                    (Some(LiveIteration::Body(frame)), _) if !is_judge => alive(*frame),
-                    (Some(LiveIteration::Judge(frame)), _) if is_judge => alive(*frame),
-                    (Some(LiveIteration::Body(_)), _) => Standing::NotBegun,
-                    (Some(LiveIteration::Judge(_)), _) => Standing::Ended,
-                    (None, Some(items)) if turn >= items => Standing::Never(items),
-                    (None, _) if turn < body.begun => Standing::Ended,
-                    (None, _) => Standing::NotBegun,
-                }
-            }
+            (NodeKind::Branch(_), Body::Branch { child }) => Ok(self.alive_as(*child, node)),
+            (NodeKind::Loop(looping), Body::Loop(body)) => Ok(match turns.next() {
+                Some(turn) => self.standing_in_turn(body, turn, node, looping.judge == Some(node)),
+                None => Standing::NotBegun,
+            }),
             (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) => {
                 let at = pipeline.tasks.iter().position(|task| task.action.node() == Some(node));
-                let at = at.map_or(0, |at| at as u32);
-                match body.child {
-                    Some(child) if body.pc == at => alive(child),
-                    _ if body.pc < at || (body.pc == at && body.attempt == 0) => Standing::NotBegun,
-                    _ => Standing::Ended,
-                }
+                let at = at.ok_or_else(|| no_part(id, "task that enters node", node.0.into()))? as u32;
+                Ok(match body.child {
+                    Some(child) if body.pc == at => self.alive_as(child, node),
+                    None if body.pc == at && body.attempt == 0 => Standing::NotBegun,
+                    Some(_) | None if body.pc < at => Standing::NotBegun,
+                    Some(_) | None => Standing::Ended,
+                })
             }
-            (_, Body::New | Body::Backoff) => Standing::NotBegun,
-            _ => Standing::Ended,
+            // A body of a place that is alive is found by its address. One that has yet to begin may begin many times.
+            (NodeKind::Net(_), Body::Net(_)) => Ok(Standing::Ended),
+            (_, Body::New | Body::Backoff) => Ok(Standing::NotBegun),
+            (
+                _,
+                other @ (Body::Pipeline(_)
+                | Body::Graph(_)
+                | Body::Branch { .. }
+                | Body::Loop(_)
+                | Body::Net(_)
+                | Body::Wait(_)
+                | Body::Call { .. }),
+            ) => Err(wrong_frame(id, "the frame around a node", other)),
+        }
+    }
+
+    fn standing_in_turn(&self, body: &LoopFrame, turn: u64, node: NodeId, is_judge: bool) -> Standing {
+        let items = body.items.as_ref().map(|items| items.count);
+        match (body.iterations.get(&turn), items) {
+            (Some(LiveIteration::Body(frame)), _) if !is_judge => self.alive_as(*frame, node),
+            (Some(LiveIteration::Judge(frame)), _) if is_judge => self.alive_as(*frame, node),
+            (Some(LiveIteration::Body(_)), _) => Standing::NotBegun,
+            (Some(LiveIteration::Judge(_)), _) => Standing::Ended,
+            (None, Some(items)) if turn >= items => Standing::Never(items),
+            (None, _) if turn < body.begun => Standing::Ended,
+            (None, _) => Standing::NotBegun,
+        }
+    }
+
+    /// Whether a frame that its parent lists is alive, as this node. It may have ended; and a branch may have taken another
+    /// way.
+    fn alive_as(&self, id: FrameId, node: NodeId) -> Standing {
+        match self.frame_if_live(id) {
+            Some(frame) if frame.node == node => Standing::Alive(id),
+            Some(_) | None => Standing::Ended,
         }
     }
 }

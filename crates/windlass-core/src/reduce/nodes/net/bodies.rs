@@ -1,4 +1,14 @@
 //! A body's end: what it emits, or who is told of its failure.
+//!
+//! | the body ends | effect |
+//! |---|---|
+//! | well | what its tasks have sent, what its arcs and its output emit is delivered |
+//! | badly, and an arc takes it | what the arcs emit is delivered |
+//! | failed or timed out, and the place's handler may be told | a token tells the handler |
+//! | badly, in any other case | the net fails |
+//! | either, and an arc, a write or the output cannot be evaluated | the net fails |
+//!
+//! The end of a firing that the net does not have is impossible and a fault. A net that is being called off only counts it.
 
 use std::sync::Arc;
 
@@ -44,7 +54,7 @@ impl<'a> Reducer<'a> {
             }
             Err(stop) => match self.at_place(id, place, stop) {
                 Stop::Failed(error) => Err(*error),
-                other => return Err(other),
+                stop @ (Stop::Need(_) | Stop::Impossible(_)) => return Err(stop),
             },
         };
         self.child_gone(id)?;
@@ -91,7 +101,7 @@ impl<'a> Reducer<'a> {
             match self.write(write, scope, value.clone()) {
                 Ok(written) => self.tell_patched(id, write, &written),
                 Err(Stop::Failed(error)) => return Ok(Err(*error)),
-                Err(other) => return Err(other),
+                Err(stop @ (Stop::Need(_) | Stop::Impossible(_))) => return Err(stop),
             }
         }
         Ok(Ok(()))
@@ -108,11 +118,10 @@ impl<'a> Reducer<'a> {
     ) -> Result<Ended<'a>, Stop> {
         let bad = outcome.status.is_bad();
         // What the body's own end is called in its events.
-        let event = match (&self.program.node(place.body).kind, &place.done) {
-            _ if bad => EventKind::STEP_FAILED,
-            (_, Some(done)) => done,
-            (NodeKind::Loop(_), None) => EventKind::LOOP_DONE,
-            (_, None) => EventKind::STEP_DONE,
+        let event = match (bad, &place.done) {
+            (true, _) => EventKind::STEP_FAILED,
+            (false, Some(done)) => done,
+            (false, None) => good_end(&self.program.node(place.body).kind),
         };
         let sent = firing.sends.iter().filter(|_| !bad).map(Emitted::sent);
         let (mut emitted, mut writes): (Vec<Emitted>, _) = (sent.collect(), Vec::new());
@@ -154,6 +163,7 @@ impl<'a> Reducer<'a> {
     /// A body that is entered anew has sent nothing.
     pub(in crate::reduce) fn unsend(&mut self, id: FrameId) -> Checked {
         let frame = self.frame(id)?;
+        // Nothing is around the root.
         let (slot, Some(above)) = (frame.slot, frame.parent) else { return Ok(()) };
         if matches!(self.frame(above)?.body, Body::Net(_)) {
             let firing = self.net_frame_mut(above)?.firings.get_mut(&slot);
@@ -194,6 +204,19 @@ impl<'a> Reducer<'a> {
             self.work_done(id, &inner)?;
         }
         Ok(())
+    }
+}
+
+/// The event that tells of a good end.
+fn good_end(kind: &NodeKind) -> &'static str {
+    match kind {
+        NodeKind::Loop(_) => EventKind::LOOP_DONE,
+        NodeKind::Pipeline(_)
+        | NodeKind::Graph(_)
+        | NodeKind::Branch(_)
+        | NodeKind::Net(_)
+        | NodeKind::Wait(_)
+        | NodeKind::Call(_) => EventKind::STEP_DONE,
     }
 }
 

@@ -1,12 +1,21 @@
 //! Fan-outs: a body that returns a list opens one, and what comes of its members counts as its open work. At zero it
 //! closes, and the joins that it closes into fire.
+//!
+//! | fan-out | work begins | work is done |
+//! |---|---|---|
+//! | open | one piece more | one piece less; at zero closed, and one piece less of the fan-out around it |
+//! | closed, or its net has ended | ignored | ignored |
+//!
+//! Less open work than none is impossible and a fault. *Ignored* is legitimate: tokens may outlive the fan-out they come from.
+
+use std::collections::btree_map::Entry;
 
 use windlass_value::Value;
 
 use super::joins::most;
 use crate::plan::{Join, Net};
 use crate::reduce::Reducer;
-use crate::reduce::impossible::Checked;
+use crate::reduce::impossible::{Checked, miscounted, no_part};
 use crate::state::{FanOut, Firing, FrameId, NetFrame, Token};
 
 impl Reducer<'_> {
@@ -38,13 +47,16 @@ impl Reducer<'_> {
             // A token that ended the net has ended its fan-outs.
             let Some((net, _)) = self.net_if_open(id)? else { return Ok(()) };
             let fan_outs = &mut self.net_frame_mut(id)?.fan_outs;
-            // One that has closed with this piece's join is not open any more.
-            let Some(open) = fan_outs.get_mut(fan) else { return Ok(()) };
-            open.open = open.open.saturating_sub(1);
-            if open.open > 0 {
+            let Entry::Occupied(mut open) = fan_outs.entry(*fan) else {
+                // It has closed already, with this piece's join.
+                return Ok(());
+            };
+            let left = open.get().open.checked_sub(1).ok_or_else(|| miscounted(id, "open work of a fan-out"))?;
+            open.get_mut().open = left;
+            if left > 0 {
                 return Ok(());
             }
-            let Some(closed) = fan_outs.remove(fan) else { return Ok(()) };
+            let closed = open.remove();
             lineage = closed.parent.clone();
             self.fan_out_closed(id, net, closed)?;
         }
@@ -62,7 +74,7 @@ impl Reducer<'_> {
             }
         };
         for at in joins {
-            let Some(place) = net.places.get(at as usize) else { continue };
+            let place = net.places.get(at as usize).ok_or_else(|| no_part(id, "place", at.into()))?;
             let mut members = closed.members.remove(&at).unwrap_or_default();
             // Those that come from the same member, or are in no order, stay as they have come.
             members.sort_by_key(|member| member.at);

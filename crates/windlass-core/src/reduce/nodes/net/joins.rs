@@ -1,4 +1,13 @@
 //! How tokens come together before a body runs.
+//!
+//! | join | a token arrives |
+//! |---|---|
+//! | none | queued |
+//! | all, merged | held; queued as one with the last kind that was missing |
+//! | each | held in the set of its key; queued as one with the last of the set; a surplus one is held, dropped, or fails the net |
+//! | fan-out | gathered by the innermost fan-out that closes here; queued alone, if there is none |
+//!
+//! A place, a queue of a join or a fan-out that the net does not have is impossible and a fault.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -217,7 +226,7 @@ struct Each<'p> {
 fn key_name(place: &Place) -> Option<&Arc<str>> {
     match &place.join {
         Join::Each { key, .. } => key.as_ref(),
-        _ => None,
+        Join::None | Join::All | Join::Merged | Join::FanOut => None,
     }
 }
 

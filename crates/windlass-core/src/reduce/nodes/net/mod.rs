@@ -69,7 +69,7 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    fn net_frame_mut(&mut self, id: FrameId) -> Checked<&mut NetFrame> {
+    pub(super) fn net_frame_mut(&mut self, id: FrameId) -> Checked<&mut NetFrame> {
         match self.state.frames.get_mut(id).map(|frame| &mut frame.body) {
             Some(Body::Net(body)) => Ok(body),
             Some(other) => Err(wrong_frame(id, A_NET, other)),
@@ -164,9 +164,9 @@ impl<'a> Reducer<'a> {
     }
 
     /// Whether the net of a body that waits for such an event has places that begin with one.
-    pub(in crate::reduce) fn is_wanted_beside(&self, frame: FrameId, kind: &Arc<str>) -> bool {
-        let net = self.awaiting(frame).and_then(|_| self.net_of(self.state.frames.get(frame)?.parent?));
-        net.is_some_and(|(net, _)| net.places.iter().any(|place| takes(place, kind, None)))
+    pub(in crate::reduce) fn is_wanted_beside(&self, frame: FrameId, kind: &Arc<str>) -> Checked<bool> {
+        let (Some(_), Some(above)) = (self.awaiting(frame)?, self.frame(frame)?.parent) else { return Ok(false) };
+        Ok(self.net_of(above).is_some_and(|(net, _)| net.places.iter().any(|place| takes(place, kind, None))))
     }
 
     /// The oldest body of this net that waits for such a token goes on with it: its place.
@@ -264,14 +264,13 @@ impl<'a> Reducer<'a> {
     }
 
     /// What fails at a place, and not inside its body, is told with the body's path.
-    fn at_place(&self, id: FrameId, place: &Place, stop: Stop) -> Stop {
-        match stop {
-            Stop::Failed(mut error) if error.path.is_empty() => {
-                error.path = self.child_path(id, place.body);
-                Stop::Failed(error)
-            }
-            other => other,
+    fn at_place(&self, id: FrameId, place: &Place, mut stop: Stop) -> Stop {
+        if let Stop::Failed(error) = &mut stop
+            && error.path.is_empty()
+        {
+            error.path = self.child_path(id, place.body);
         }
+        stop
     }
 
     fn fail_net(&mut self, id: FrameId, error: ErrorInfo) -> Checked {

@@ -1,17 +1,29 @@
-//! Slots of a place: who has one, who has given his away while he waits, and who wants one back.
+//! Slots of a place: which bodies have one, which have given theirs away while they wait, and which want one back.
+//!
+//! | body | park | unpark | a slot is free | ends |
+//! |---|---|---|---|---|
+//! | running | parked: its slot is free | goes on | – | its slot is free |
+//! | parked | parked | returning | – | gone |
+//! | returning | returning | returning | running, and goes on | gone, also from those that want a slot |
+//!
+//! – is impossible and a fault. A body of a place that does not let its bodies park is always running.
 
 use std::sync::Arc;
 
 use crate::plan::Net;
 use crate::reduce::Reducer;
-use crate::reduce::impossible::{Checked, miscounted, no_part};
+use crate::reduce::impossible::{Checked, miscounted, no_part, wrong_frame};
 use crate::state::{Body, Firing, FrameId, Item, NetFrame, PlaceFrame, Standing};
 use crate::{EventKind, IdleReason};
 
 impl Reducer<'_> {
     /// A place's body waits from here on: what it waits for has been noted. Another may have its slot, and its worker.
     pub(in crate::reduce) fn park(&mut self, id: FrameId) -> Checked {
-        let Some((net, slot, Standing::Running)) = self.parking(id)? else { return Ok(()) };
+        let (net, slot) = match self.parking(id)? {
+            Some((net, slot, Standing::Running)) => (net, slot),
+            // It has no slot that it could give away.
+            Some((_, _, Standing::Parked | Standing::Returning)) | None => return Ok(()),
+        };
         if matches!(self.frame(id)?.body, Body::Pipeline(_)) {
             self.leave_worker(id)?;
         }
@@ -24,7 +36,7 @@ impl Reducer<'_> {
             return Err(miscounted(net, "running bodies of a place"));
         }
         if let Some(worker) = worker {
-            let because = self.why_parked(id);
+            let because = self.why_parked(id)?;
             self.tell_slot(id, EventKind::StepIdle { because, worker: Some(worker), firing: Some(slot) })?;
         }
         self.settle_net(net);
@@ -85,10 +97,17 @@ impl Reducer<'_> {
         Ok(place.parks.then_some((above, frame.slot, firing.standing)))
     }
 
-    fn why_parked(&self, id: FrameId) -> IdleReason {
-        match self.state.frames.get(id).map(|frame| &frame.body) {
-            Some(Body::Pipeline(body)) if body.awaits.is_some() || body.again.is_some() => IdleReason::Wait,
-            _ => IdleReason::Retry,
+    fn why_parked(&self, id: FrameId) -> Checked<IdleReason> {
+        match &self.frame(id)?.body {
+            Body::Pipeline(body) if body.awaits.is_some() || body.again.is_some() => Ok(IdleReason::Wait),
+            Body::Pipeline(_) | Body::Backoff => Ok(IdleReason::Retry),
+            other @ (Body::New
+            | Body::Graph(_)
+            | Body::Branch { .. }
+            | Body::Loop(_)
+            | Body::Net(_)
+            | Body::Wait(_)
+            | Body::Call { .. }) => Err(wrong_frame(id, "a body that waits", other)),
         }
     }
 

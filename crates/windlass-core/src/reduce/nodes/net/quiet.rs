@@ -1,4 +1,11 @@
 //! Nothing is left to do: the net's end, or a proven hang, or somebody outside may still help.
+//!
+//! | end | nothing is held by joins | a join holds tokens |
+//! |---|---|---|
+//! | any, while a body has not ended | goes on | goes on |
+//! | when quiet | succeeded, with the output of the last body | failed: a hang |
+//! | at a kind that could come from outside, or with its help | goes on | goes on |
+//! | at a kind that cannot come any more | failed: a hang | failed: a hang |
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -85,10 +92,14 @@ fn holds_tokens(state: &PlaceFrame) -> bool {
 
 /// Joins that have some of their tokens, and where the others were to come from.
 fn waits_for(net: &Net, place: &Place, state: &PlaceFrame) -> String {
-    let Join::Each { needs, key, .. } = &place.join else {
-        let missing = place.accepts.iter().zip(&state.held).filter(|(_, held)| held.is_empty());
-        let from: Vec<String> = missing.map(|(kind, _)| senders(net, kind).unwrap_or_else(|| quoted(kind))).collect();
-        return format!("`{}` waits for a token of {}", place.name, from.join(", "));
+    let (needs, key) = match &place.join {
+        Join::Each { needs, key, .. } => (needs, key),
+        Join::None | Join::All | Join::Merged | Join::FanOut => {
+            let missing = place.accepts.iter().zip(&state.held).filter(|(_, held)| held.is_empty());
+            let from: Vec<String> =
+                missing.map(|(kind, _)| senders(net, kind).unwrap_or_else(|| quoted(kind))).collect();
+            return format!("`{}` waits for a token of {}", place.name, from.join(", "));
+        }
     };
     let sets = state.sets.iter().take(SETS_TOLD).map(|(value, set)| {
         let missing = needs.iter().zip(set).filter(|(_, held)| held.is_empty());

@@ -1,0 +1,86 @@
+//! The end of a run: its status, its output, and what is told of it.
+//!
+//! | run | the root ends | an end was decided on before | its outputs cannot be evaluated |
+//! |---|---|---|---|
+//! | held | – | ended as decided: nothing of it has begun | – |
+//! | running | ended, as the root has | ended as decided, when the root has ended | failed |
+//! | ended | – | ignored | – |
+//!
+//! – is impossible: the root ends once, and the agenda is empty from then on.
+
+use std::sync::Arc;
+
+use windlass_value::{Map, Value};
+
+use super::impossible::Checked;
+use super::publish::veiled;
+use super::{Reducer, Stop};
+use crate::state::{Closing, Phase};
+use crate::{Command, ErrorInfo, EventKind, Outcome, RunResult, Status};
+
+impl Reducer<'_> {
+    /// The last item of a run: its output, its end.
+    pub(crate) fn end_run(&mut self, outcome: &Arc<Outcome>) -> Result<(), Stop> {
+        let verdict = self.state.verdict.clone();
+        let (status, error) = match verdict {
+            Some(closing) => (closing.status, closing.error),
+            None => (outcome.status, outcome.error.clone()),
+        };
+        let mut output = match &self.program.plan.outputs {
+            None => outcome.output.clone(),
+            Some(_) => Value::Null,
+        };
+        if let (Some(outputs), Status::Succeeded) = (&self.program.plan.outputs, status) {
+            let mut map = Map::new();
+            for (name, expression) in outputs {
+                map.insert(name.clone(), self.eval(*expression, self.state.root_scope)?);
+            }
+            output = Value::map(map);
+        }
+        if let (Some(name), Status::Succeeded) = (self.state.returns.clone(), status) {
+            output = self.returned(&name)?;
+        }
+        let (reply, usage) = (self.state.reply.clone(), outcome.usage.clone());
+        self.close_run(RunResult { status, output, error, reply, usage });
+        Ok(())
+    }
+
+    /// What the node gave that the caller asks for. One that has not run gave nothing.
+    fn returned(&self, name: &str) -> Result<Value, Stop> {
+        let node = self.program.named(None, name).ok_or_else(|| {
+            let message = format!("the caller wants the output of `{name}`, which this definition does not have");
+            ErrorInfo::new("NoSuchStep", "call", message)
+        })?;
+        let scope = self.state.scopes.get(self.state.root_scope);
+        Ok(scope.and_then(|scope| scope.outcome(node)).map(|outcome| outcome.output.clone()).unwrap_or_default())
+    }
+
+    pub(crate) fn run_ends_badly(&mut self, _outcome: &Arc<Outcome>, error: ErrorInfo) {
+        let (output, reply, usage) = (Value::Null, self.state.reply.clone(), Value::Null);
+        self.close_run(RunResult { status: Status::Failed, output, error: Some(error), reply, usage });
+    }
+
+    /// The end of a run that was held until now.
+    pub(crate) fn end_unbegun(&mut self, closing: Closing) -> Checked {
+        let Closing { status, error, output, .. } = closing;
+        self.close_run(RunResult { status, output, error, reply: None, usage: Value::Null });
+        Ok(())
+    }
+
+    fn close_run(&mut self, result: RunResult) {
+        self.state.phase = Phase::Ended(result.clone());
+        self.state.timers.clear();
+        self.state.waits.clear();
+        self.mail_is_over();
+        self.state.agenda.clear();
+        let output = if self.program.veils_output() { veiled() } else { result.output.clone() };
+        let error = result.error.as_ref().map(|error| self.event_error(error));
+        let (status, usage) = (result.status, result.usage.clone());
+        self.publish("".into(), EventKind::WorkflowFinished { status, output, error, usage });
+        self.work.output.commands.push(match result.status {
+            Status::Succeeded | Status::Skipped => Command::CompleteRun(result),
+            Status::Cancelled | Status::TimedOut => Command::Halt(result),
+            Status::Failed => Command::FailWorkflow(result),
+        });
+    }
+}
