@@ -15,7 +15,7 @@ const NODE_IS_NEW_ENOUGH: &str = "const [a, b] = process.versions.node.split('.'
 const CHROMIUM: &str = "chromium is not installed: `apt-get install chromium` (or set WINDLASS_CHROMIUM to a Chromium)";
 
 /// Says what is missing, all of it, and how to install it.
-pub fn there() -> bool {
+pub(crate) fn there() -> bool {
     let postgres = postgres::programs().is_none().then(|| match std::env::var_os(postgres::VARIABLE) {
         None => postgres::INSTALL.to_owned(),
         Some(folder) => format!("{} is set to {folder:?}, where initdb or postgres is missing", postgres::VARIABLE),
@@ -27,7 +27,7 @@ pub fn there() -> bool {
 }
 
 /// Only what the page needs: to build it node, to try it also a browser.
-pub fn for_the_page(tried: bool) -> bool {
+pub(crate) fn for_the_page(tried: bool) -> bool {
     said(&page(tried).collect::<Vec<_>>())
 }
 

@@ -33,7 +33,7 @@ const EVENT_NAMES_ALLOWED: [&str; 1] = ["crates/windlass-expr/src/jinja/outcome.
 const LINES_MAX: usize = 600;
 const TEST_LINES_MAX: usize = 900;
 
-pub fn tidy() -> bool {
+pub(crate) fn tidy() -> bool {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
     let mut problems = core_dependencies(root);
     problems.extend(layers(root));

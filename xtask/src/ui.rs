@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// `cargo xtask ui` builds it; with `--check` what is committed must be what the sources give, and must work.
-pub fn ui(rest: &[String]) -> bool {
+pub(crate) fn ui(rest: &[String]) -> bool {
     let check = rest.iter().any(|argument| argument == "--check");
     if !crate::needs::for_the_page(check) {
         return false;

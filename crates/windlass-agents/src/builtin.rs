@@ -13,12 +13,13 @@ use crate::ToolSpec;
 use crate::files::{Folder, Found, Problem};
 use crate::tool::{AgentCall, Answer, AnswerFuture};
 
-pub use bash::{Bash, BashOptions};
-pub use glob::Glob;
-pub use grep::Grep;
-pub use http::Http;
-pub use read::Read;
-pub use write::Write;
+pub(crate) use bash::Bash;
+pub use bash::BashOptions;
+pub(crate) use glob::Glob;
+pub(crate) use grep::Grep;
+pub(crate) use http::Http;
+pub(crate) use read::Read;
+pub(crate) use write::Write;
 
 fn spec(name: &str, description: &str, parameters: &str) -> ToolSpec {
     // A schema that is no JSON would be a slip in this crate, which its tests find.

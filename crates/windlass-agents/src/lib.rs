@@ -27,7 +27,7 @@ mod tool;
 
 pub use agent_files::{AGENT_FILES, AgentFiles};
 pub use agent_tool::{AGENT_TOOL, AgentToolCaller};
-pub use builtin::{Bash, BashOptions, Glob, Grep, Http, Read, Write};
+pub use builtin::BashOptions;
 pub use chat::{AGENT_MODEL, AgentModelTool, Catalogue, ChatOptions, ToolSpec};
 pub use files::Protected;
 pub use mcp::{McpServer, Reach};

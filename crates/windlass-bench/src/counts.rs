@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use crate::disk::Folder;
 use crate::workloads;
 
-pub const BEGIN: &str = "measured-part-begins";
-pub const END: &str = "measured-part-ends";
+pub(crate) const BEGIN: &str = "measured-part-begins";
+pub(crate) const END: &str = "measured-part-ends";
 
 const SYNCS: [&str; 2] = ["fsync(", "fdatasync("];
 const WRITES: [&str; 4] = ["write(", "pwrite64(", "writev(", "pwritev("];
@@ -19,25 +19,25 @@ const WRITES: [&str; 4] = ["write(", "pwrite64(", "writev(", "pwritev("];
 const INSTALL: &str = "not counted: strace is not installed; `apt-get install strace` (or `dnf install strace`)";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(crate) struct Counts {
     pub syncs: u64,
     pub writes: u64,
 }
 
 /// Leaves a mark in the trace.
-pub fn mark(folder: &Path, name: &str) {
+pub(crate) fn mark(folder: &Path, name: &str) {
     // It is not there: only the attempt matters.
     let _ = std::fs::File::open(folder.join(name));
 }
 
 /// The child's part: `--workload NAME FOLDER`.
-pub fn child(arguments: &[String]) -> bool {
+pub(crate) fn child(arguments: &[String]) -> bool {
     let [name, folder] = arguments else { return false };
     workloads::run_in(name, Path::new(folder))
 }
 
 /// Runs a workload once under strace.
-pub fn count(workload: &str) -> Result<Counts, String> {
+pub(crate) fn count(workload: &str) -> Result<Counts, String> {
     let folder = Folder::new(&format!("{workload}-counted"));
     let place = folder.path().canonicalize().map_err(|error| error.to_string())?;
     let trace = place.join("trace");
@@ -69,7 +69,7 @@ fn counted(trace: &str, store: &str) -> Result<Counts, String> {
 }
 
 /// Prints a line of JSON. False: it could not be counted.
-pub fn print(workload: &str) -> bool {
+pub(crate) fn print(workload: &str) -> bool {
     match count(workload) {
         Ok(Counts { syncs, writes }) => println!(r#"{{"key":"{workload}","syncs":{syncs},"writes":{writes}}}"#),
         Err(why) => {

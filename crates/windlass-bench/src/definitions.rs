@@ -6,7 +6,7 @@ use windlass_syntax::Source;
 use windlass_value::{Duration, Value};
 
 /// Limits raised far enough for the long loops.
-pub fn limits() -> Limits {
+pub(crate) fn limits() -> Limits {
     Limits {
         loop_turns_max: u64::MAX / 2,
         loop_items_max: 10_000_000,
@@ -18,7 +18,7 @@ pub fn limits() -> Limits {
 }
 
 /// A condition and a compose, nothing else.
-pub fn counting(turns: u64) -> Plan {
+pub(crate) fn counting(turns: u64) -> Plan {
     compiled(&format!(
         r#"{{"type": "until", "name": "count", "condition": "@greaterOrEquals(variables('loopIndex'), {turns})",
             "limit": {{"count": {most}, "timeout": "P6D"}},
@@ -28,7 +28,7 @@ pub fn counting(turns: u64) -> Plan {
 }
 
 /// One effect each turn.
-pub fn effects(turns: u64, action: &str) -> Plan {
+pub(crate) fn effects(turns: u64, action: &str) -> Plan {
     compiled(&format!(
         r#"{{"type": "until", "name": "work", "condition": "@greaterOrEquals(variables('loopIndex'), {turns})",
             "limit": {{"count": {most}, "timeout": "P6D"}}, "actions": {{"effect": {action}}}}}"#,
@@ -36,15 +36,15 @@ pub fn effects(turns: u64, action: &str) -> Plan {
     ))
 }
 
-pub const NOOP: &str =
+pub(crate) const NOOP: &str =
     r#"{"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}"#;
 
-pub fn http(uri: &str) -> String {
+pub(crate) fn http(uri: &str) -> String {
     format!(r#"{{"type": "http", "inputs": {{"uri": "{uri}"}}}}"#)
 }
 
 /// Five effects, one after the other.
-pub fn five_steps() -> Plan {
+pub(crate) fn five_steps() -> Plan {
     let step = |number: u32| {
         let after =
             if number > 1 { format!(r#""runAfter": {{"s{}": ["Succeeded"]}},"#, number - 1) } else { String::new() };
@@ -57,7 +57,7 @@ pub fn five_steps() -> Plan {
 }
 
 /// A compose for each of many items, a hundred at a time.
-pub fn items(count: u64) -> Plan {
+pub(crate) fn items(count: u64) -> Plan {
     compiled(&format!(
         r#"{{"type": "foreach", "name": "all", "foreach": "@range(0, {count})",
             "runtimeConfiguration": {{"concurrency": {{"repetitions": 100}}}},
@@ -67,7 +67,7 @@ pub fn items(count: u64) -> Plan {
 
 /// One condition, evaluated for each of many items in the run's own scope; it never holds, so that nothing is kept. Whatever
 /// is large comes with the run's input: `{variable, other, body}`.
-pub fn condition(times: u64) -> Plan {
+pub(crate) fn condition(times: u64) -> Plan {
     let mut plan = compiled(
         r#"{"name": "condition", "triggers": {}, "actions": {
             "i": {"type": "initializeVariable", "inputs": {"variables": [{"name": "i", "type": "integer", "value": 20}]}},
@@ -86,10 +86,10 @@ pub fn condition(times: u64) -> Plan {
     plan
 }
 
-pub const CONDITION: &str = "@and(greater(variables('i'), 10), equals(body('x')?['a']['b'], 'c'))";
+pub(crate) const CONDITION: &str = "@and(greater(variables('i'), 10), equals(body('x')?['a']['b'], 'c'))";
 
 /// Waits for a day.
-pub fn waiting() -> Plan {
+pub(crate) fn waiting() -> Plan {
     compiled(r#"{"type": "wait", "name": "sleep", "inputs": {"interval": {"count": 24, "unit": "hour"}}}"#)
 }
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A folder on the disk that is measured, emptied when dropped.
-pub struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub fn new(name: &str) -> Folder {
+    pub(crate) fn new(name: &str) -> Folder {
         let base = std::env::var_os("WINDLASS_BENCH_DIR").map_or_else(|| PathBuf::from("target/bench"), PathBuf::from);
         let path = base.join(format!("{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
@@ -17,7 +17,7 @@ impl Folder {
         Folder(path)
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -29,7 +29,7 @@ impl Drop for Folder {
 }
 
 /// Appends of 256 bytes, each with fdatasync, per second.
-pub fn sync_rate(folder: &Path, time: Duration) -> f64 {
+pub(crate) fn sync_rate(folder: &Path, time: Duration) -> f64 {
     let mut file = File::create(folder.join("appended")).expect("a file can be made");
     let (begun, mut count) = (Instant::now(), 0);
     while begun.elapsed() < time {
@@ -41,11 +41,11 @@ pub fn sync_rate(folder: &Path, time: Duration) -> f64 {
 }
 
 /// Resident memory of this process in bytes.
-pub fn resident() -> u64 {
+pub(crate) fn resident() -> u64 {
     field("VmRSS:")
 }
 
-pub fn resident_peak() -> u64 {
+pub(crate) fn resident_peak() -> u64 {
     field("VmHWM:")
 }
 

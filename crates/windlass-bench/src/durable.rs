@@ -17,7 +17,7 @@ use crate::disk::{self, Folder};
 use crate::engine::{engine, options, runtime, sqlite};
 
 /// Runs a plan once, durable, and gives its time.
-pub fn timed(folder: &Path, plan: Plan, durability: Durability) -> Duration {
+pub(crate) fn timed(folder: &Path, plan: Plan, durability: Durability) -> Duration {
     runtime().block_on(async {
         let engine = engine(sqlite(folder, durability), EngineOptions { commit_here: true, ..options() });
         let (plan, _) = engine.add_plan(plan).expect("the plan loads");
@@ -49,12 +49,12 @@ fn against_the_disk(name: &str, turns: u64, plan: impl Fn() -> Plan) -> Vec<Stri
     vec![format!("{:.0} turns/s = {:.0} % of {:.0} syncs/s", told.0, best * 100.0, told.1)]
 }
 
-pub fn effect_turns() -> Vec<String> {
+pub(crate) fn effect_turns() -> Vec<String> {
     against_the_disk("effects", 3_000, || definitions::effects(3_000, definitions::NOOP))
 }
 
 /// What a turn costs besides the disk.
-pub fn unsynced_turns() -> Vec<String> {
+pub(crate) fn unsynced_turns() -> Vec<String> {
     const TURNS: u64 = 30_000;
     let folder = Folder::new("unsynced");
     let plan = definitions::effects(TURNS, definitions::NOOP);
@@ -62,19 +62,19 @@ pub fn unsynced_turns() -> Vec<String> {
     vec![format!("{rate:.0} turns/s: {:.0} us of our own a turn", 1e6 / rate)]
 }
 
-pub fn http_turns() -> Vec<String> {
+pub(crate) fn http_turns() -> Vec<String> {
     let service = TestService::start().expect("the service starts");
     let action = definitions::http(&service.url("/json/x"));
     against_the_disk("http", 2_000, || definitions::effects(2_000, &action))
 }
 
-pub fn many_runs() -> Vec<String> {
+pub(crate) fn many_runs() -> Vec<String> {
     let best = (0..3).map(|_| run_rate(20_000)).fold(0.0_f64, f64::max);
     vec![format!("{best:.0} steps/s = {:.2} x the target", best / 20_000.0)]
 }
 
 /// Steps per second of so many runs of five steps.
-pub fn run_rate(runs: usize) -> f64 {
+pub(crate) fn run_rate(runs: usize) -> f64 {
     let folder = Folder::new("runs");
     runtime().block_on(async {
         let engine = engine(sqlite(folder.path(), Durability::Full), options());
@@ -99,7 +99,7 @@ pub fn run_rate(runs: usize) -> f64 {
     })
 }
 
-pub fn items() -> Vec<String> {
+pub(crate) fn items() -> Vec<String> {
     const ITEMS: u64 = 100_000;
     let before = disk::resident();
     let (mut best, mut peak) = (0.0_f64, 0);
@@ -111,7 +111,7 @@ pub fn items() -> Vec<String> {
     vec![format!("{best:.0} items/s; memory peak {} MB over {} MB", (peak - before) >> 20, before >> 20)]
 }
 
-pub fn ten_million() -> Vec<String> {
+pub(crate) fn ten_million() -> Vec<String> {
     const TURNS: u64 = 10_000_000;
     let folder = Folder::new("million");
     let took = timed(folder.path(), definitions::counting(TURNS), Durability::Full);
@@ -129,7 +129,7 @@ fn store_bytes(folder: &Folder) -> u64 {
 }
 
 /// A run is left after a million turns; the time from opening the store to the next turn counts.
-pub fn restart() -> Vec<String> {
+pub(crate) fn restart() -> Vec<String> {
     vec![
         format!("compute-only: {}", restart_of("restart-compute", definitions::counting(u64::MAX / 4), 1_000_000)),
         format!(
@@ -176,7 +176,7 @@ fn restart_of(name: &str, plan: Plan, turns: u64) -> String {
     format!("{:.1} ms from opening the store to going on ({:.1} ms of it to open)", ms(took), ms(opened))
 }
 
-pub fn waiting_runs() -> Vec<String> {
+pub(crate) fn waiting_runs() -> Vec<String> {
     const RUNS: usize = 100_000;
     let folder = Folder::new("waiting");
     runtime().block_on(async {

@@ -11,7 +11,7 @@ use windlass_tools::{HttpOptions, Outbound, standard_tools};
 
 use crate::definitions;
 
-pub fn options() -> EngineOptions {
+pub(crate) fn options() -> EngineOptions {
     EngineOptions {
         tools: standard_tools(HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() }),
         languages: wdl::languages(),
@@ -20,15 +20,15 @@ pub fn options() -> EngineOptions {
     }
 }
 
-pub fn sqlite(folder: &Path, durability: Durability) -> Arc<dyn Store> {
+pub(crate) fn sqlite(folder: &Path, durability: Durability) -> Arc<dyn Store> {
     let options = SqliteOptions { durability, ..SqliteOptions::default() };
     Arc::new(SqliteStore::open(&folder.join("store"), options).expect("the store opens"))
 }
 
-pub fn engine(store: Arc<dyn Store>, options: EngineOptions) -> Engine {
+pub(crate) fn engine(store: Arc<dyn Store>, options: EngineOptions) -> Engine {
     Engine::new(store, options).expect("the engine starts")
 }
 
-pub fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts")
 }

@@ -18,7 +18,7 @@ const ROUNDS: usize = 10;
 
 const TEMPLATE: &str = "{{ ctx.count > 10 and iter.page in [10, 20, 30] }}";
 
-pub fn condition() -> Vec<String> {
+pub(crate) fn condition() -> Vec<String> {
     let small = || Value::object([("a", Value::object([("b", "d")]))]);
     let cases = [
         ("small values only", [small(), small(), small()]),

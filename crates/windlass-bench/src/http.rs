@@ -6,25 +6,25 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-pub struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     read: Vec<u8>,
 }
 
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: u16,
     pub body: Vec<u8>,
 }
 
 impl Connection {
-    pub async fn open(address: SocketAddr) -> std::io::Result<Connection> {
+    pub(crate) async fn open(address: SocketAddr) -> std::io::Result<Connection> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Connection { stream, read: Vec::with_capacity(4096) })
     }
 
     /// Sends a whole request and reads the whole answer, which says how long it is.
-    pub async fn call(&mut self, request: &[u8]) -> std::io::Result<Answer> {
+    pub(crate) async fn call(&mut self, request: &[u8]) -> std::io::Result<Answer> {
         self.stream.write_all(request).await?;
         self.read.clear();
         let head = loop {
@@ -44,7 +44,7 @@ impl Connection {
     }
 
     /// Sends a request whose answer never ends by itself, and gives each piece to `seen` until that has enough.
-    pub async fn stream(mut self, request: &[u8], mut seen: impl FnMut(&[u8]) -> bool) -> std::io::Result<()> {
+    pub(crate) async fn stream(mut self, request: &[u8], mut seen: impl FnMut(&[u8]) -> bool) -> std::io::Result<()> {
         self.stream.write_all(request).await?;
         loop {
             self.read.clear();
@@ -67,6 +67,6 @@ impl Connection {
     }
 }
 
-pub fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+pub(crate) fn find(text: &[u8], part: &[u8]) -> Option<usize> {
     text.windows(part.len()).position(|window| window == part)
 }

@@ -29,7 +29,7 @@ const LOOP: &str = r#"{"parameters": {"turns": {"type": "int"}}, "actions": {"tu
     "limit": {"count": 100000, "timeout": "PT1H"},
     "actions": {"work": {"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}}}}}"#;
 
-pub fn restate() -> Vec<String> {
+pub(crate) fn restate() -> Vec<String> {
     let Some(folder) = std::env::var_os("WINDLASS_PEERS").map(PathBuf::from) else {
         return vec!["no peer is installed: CONTRIBUTING.md says how to compare with Restate".to_owned()];
     };

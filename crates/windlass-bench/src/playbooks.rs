@@ -68,7 +68,7 @@ fn best_rate(iterations: u64, text: &str) -> f64 {
 
 const NOOPS: &str = "      - first: {kind: noop, result: \"{{ iter.item }}\"}\n      - second: {kind: noop, result: \"{{ _prev + 1 }}\"}\n";
 
-pub fn noop_iterations() -> Vec<String> {
+pub(crate) fn noop_iterations() -> Vec<String> {
     const ITEMS: u64 = 100_000;
     let collection = format!("{{{{ range({ITEMS}) }}}}");
     let told = [("one after another", "{mode: sequential}"), ("64 in flight", "{mode: parallel, max_in_flight: 64}")];
@@ -80,12 +80,12 @@ pub fn noop_iterations() -> Vec<String> {
 }
 
 /// Iterations per second of a sequential loop over so many items.
-pub fn noop_rate(items: u64) -> f64 {
+pub(crate) fn noop_rate(items: u64) -> f64 {
     let text = looped(&format!("{{{{ range({items}) }}}}"), "{mode: sequential}", NOOPS);
     items as f64 / timed(&text, &Value::Null).as_secs_f64()
 }
 
-pub fn python_iterations() -> Vec<String> {
+pub(crate) fn python_iterations() -> Vec<String> {
     const ITEMS: u64 = 10_000;
     let task = "      - work: {kind: python, args: {n: \"{{ iter.item }}\"}, code: \"result = n * 2\"}\n";
     let spec = "{mode: parallel, max_in_flight: 16}";
@@ -93,7 +93,7 @@ pub fn python_iterations() -> Vec<String> {
     vec![format!("{rate:.0} iterations/s = {:.2} x the target", rate / 2_000.0)]
 }
 
-pub fn http_iterations() -> Vec<String> {
+pub(crate) fn http_iterations() -> Vec<String> {
     const ITEMS: u64 = 20_000;
     let service = TestService::start().expect("the service starts");
     let task = format!("      - fetch: {{kind: http, url: \"{}\"}}\n", service.url("/json/x"));
@@ -103,7 +103,7 @@ pub fn http_iterations() -> Vec<String> {
 }
 
 /// The same loop over few and over many items; a hundred million bytes of them in the end.
-pub fn flat_iterations() -> Vec<String> {
+pub(crate) fn flat_iterations() -> Vec<String> {
     let text = looped("{{ items }}", "{mode: parallel, max_in_flight: 64}", NOOPS_OF_OBJECTS);
     let mut told = Vec::new();
     let mut first = None;

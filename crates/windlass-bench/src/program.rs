@@ -8,7 +8,7 @@ use crate::disk::Folder;
 
 const DEFINITION: &str = r#"{"type": "compose", "name": "hello", "inputs": "hello"}"#;
 
-pub fn cold_start() -> Vec<String> {
+pub(crate) fn cold_start() -> Vec<String> {
     let program: PathBuf =
         std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("windlass"))).unwrap_or_default();
     if !program.exists() {

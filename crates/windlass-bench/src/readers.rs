@@ -23,7 +23,7 @@ const BUSY: &str = r#"{"actions": {
         "actions": {"work": {"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}}}}}"#;
 
 /// One busy run, and more and more who read it.
-pub fn readers() -> Vec<String> {
+pub(crate) fn readers() -> Vec<String> {
     measured("readers", async |server, _| {
         server.register("busy", &BUSY.replace("TURNS", &TURNS.to_string())).await?;
         // Nobody measures the first one.
@@ -108,7 +108,7 @@ async fn said(clients: &mut Child) -> Result<String, String> {
 }
 
 /// The process of the readers: says when all of them listen, and what they got.
-pub fn child(arguments: &[String]) -> Result<(), String> {
+pub(crate) fn child(arguments: &[String]) -> Result<(), String> {
     let [address, token, run, count] = arguments else { return Err("ADDRESS TOKEN_FILE RUN COUNT".to_owned()) };
     let address: SocketAddr = address.parse().map_err(|_| "no address".to_owned())?;
     let token = std::fs::read_to_string(token).map_err(|error| error.to_string())?;

@@ -16,7 +16,7 @@ fn program(plan: windlass_core::plan::Plan) -> Program {
     program_within(plan, definitions::limits())
 }
 
-pub fn program_within(plan: windlass_core::plan::Plan, limits: Limits) -> Program {
+pub(crate) fn program_within(plan: windlass_core::plan::Plan, limits: Limits) -> Program {
     let languages = wdl::languages();
     let languages: Vec<&dyn Language> = languages.iter().map(AsRef::as_ref).collect();
     Program::load(plan, &languages, limits).expect("the benchmark's plan loads")
@@ -27,7 +27,7 @@ fn compute(program: &Program, seen: impl FnMut(&State, Duration)) -> State {
 }
 
 /// Runs a plan that only computes; tells the time of each tick.
-pub fn compute_with(program: &Program, payload: Value, mut seen: impl FnMut(&State, Duration)) -> State {
+pub(crate) fn compute_with(program: &Program, payload: Value, mut seen: impl FnMut(&State, Duration)) -> State {
     let run: Arc<str> = "bench".into();
     let mut state = new_state(&run, program, Timestamp(0));
     let mut blobs = BlobCache::default();
@@ -57,14 +57,14 @@ pub fn compute_with(program: &Program, payload: Value, mut seen: impl FnMut(&Sta
     state
 }
 
-pub fn turns() -> Vec<String> {
+pub(crate) fn turns() -> Vec<String> {
     const TURNS: u64 = 1_000_000;
     let rate = (0..ROUNDS).map(|_| turn_rate(TURNS)).fold(0.0, f64::max);
     vec![format!("{rate:.0} turns/s = {:.2} x the target", rate / 300_000.0)]
 }
 
 /// Iterations per second of a loop of so many.
-pub fn turn_rate(turns: u64) -> f64 {
+pub(crate) fn turn_rate(turns: u64) -> f64 {
     let program = program(definitions::counting(turns));
     let begun = Instant::now();
     compute(&program, |_, _| ());
@@ -73,7 +73,7 @@ pub fn turn_rate(turns: u64) -> f64 {
 
 /// A tick of one turn, early and late in the same loop. Turns told one by one, as in the first ten thousand, would cost
 /// more early, so both ends are measured quiet.
-pub fn flatness() -> Vec<String> {
+pub(crate) fn flatness() -> Vec<String> {
     const TURNS: u64 = 1_000_200;
     let mut plan_limits = definitions::limits();
     plan_limits.slice_turns = 100;

@@ -8,13 +8,13 @@ use std::time::Duration;
 use crate::{durable, playbooks, reducer, served, steps, workloads};
 
 /// A figure in its short form.
-pub struct Sample {
+pub(crate) struct Sample {
     pub key: &'static str,
     pub unit: &'static str,
     measure: fn() -> Result<f64, String>,
 }
 
-pub const SAMPLES: [Sample; 8] = [
+pub(crate) const SAMPLES: [Sample; 8] = [
     Sample { key: "a", unit: "iterations/s", measure: || Ok(reducer::turn_rate(500_000)) },
     Sample { key: "c", unit: "steps/s", measure: || Ok(durable::run_rate(4_000)) },
     Sample { key: "k", unit: "iterations/s", measure: || Ok(playbooks::noop_rate(50_000)) },
@@ -26,7 +26,7 @@ pub const SAMPLES: [Sample; 8] = [
 ];
 
 /// Measures once and prints a line of JSON. False: there is no such figure, or it could not be measured.
-pub fn print(key: &str) -> bool {
+pub(crate) fn print(key: &str) -> bool {
     let Some(sample) = SAMPLES.iter().find(|sample| sample.key == key) else {
         eprintln!("`{key}` has no short form; there are: {}", SAMPLES.map(|sample| sample.key).join(" "));
         return false;

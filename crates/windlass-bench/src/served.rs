@@ -14,11 +14,11 @@ use windlass_value::{Value, parse_json, to_json};
 use crate::disk::{self, Folder};
 use crate::http::Connection;
 
-pub const CONNECTIONS: usize = 64;
+pub(crate) const CONNECTIONS: usize = 64;
 const GOAL: f64 = 5_000.0;
 
 /// One step that computes: what is measured is the start.
-pub const TINY: &str = r#"{"actions": {"say": {"type": "compose", "inputs": "hello"}}}"#;
+pub(crate) const TINY: &str = r#"{"actions": {"say": {"type": "compose", "inputs": "hello"}}}"#;
 
 /// In the middle of a loop, waiting for its time, and at a call that takes long.
 const ACTIVE: [(&str, &str); 3] = [
@@ -32,7 +32,7 @@ const ACTIVE: [(&str, &str); 3] = [
 ];
 
 /// A server of its own. It is killed when it is dropped.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
     pub address: SocketAddr,
     token: String,
@@ -77,7 +77,7 @@ impl Server {
         .into_bytes()
     }
 
-    pub async fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value, String> {
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value, String> {
         let mut connection = Connection::open(self.address).await.map_err(|error| error.to_string())?;
         let answer = connection.call(&self.request(method, path, "", body)).await.map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&answer.body).into_owned();
@@ -87,17 +87,20 @@ impl Server {
         }
     }
 
-    pub async fn register(&self, name: &str, source: &str) -> Result<(), String> {
+    pub(crate) async fn register(&self, name: &str, source: &str) -> Result<(), String> {
         let body = Value::object([("name", Value::from(name)), ("source", Value::from(source))]);
         self.ask("POST", "/api/v1/definitions", &to_json(&body)).await.map(drop)
     }
 
-    pub fn start_of(&self, name: &str, rest: &str) -> Vec<u8> {
+    pub(crate) fn start_of(&self, name: &str, rest: &str) -> Vec<u8> {
         self.request("POST", "/api/v1/runs", "", &format!(r#"{{"definition":"{name}"{rest}}}"#))
     }
 }
 
-pub fn measured(name: &str, measure: impl AsyncFnOnce(Server, &Folder) -> Result<Vec<String>, String>) -> Vec<String> {
+pub(crate) fn measured(
+    name: &str,
+    measure: impl AsyncFnOnce(Server, &Folder) -> Result<Vec<String>, String>,
+) -> Vec<String> {
     let folder = Folder::new(name);
     crate::engine::runtime().block_on(async {
         let server = match Server::start(&folder.path().join("store")) {
@@ -109,7 +112,7 @@ pub fn measured(name: &str, measure: impl AsyncFnOnce(Server, &Folder) -> Result
 }
 
 /// Every connection starts a run, waits for the answer, starts the next.
-pub fn starts() -> Vec<String> {
+pub(crate) fn starts() -> Vec<String> {
     measured("starts", async |server, folder| {
         server.register("tiny", TINY).await?;
         let server = Arc::new(server);
@@ -132,7 +135,7 @@ pub fn starts() -> Vec<String> {
 }
 
 /// Starts per second of a server of its own, over so much time.
-pub fn start_rate(time: Duration) -> Result<f64, String> {
+pub(crate) fn start_rate(time: Duration) -> Result<f64, String> {
     let folder = Folder::new("start-rate");
     crate::engine::runtime().block_on(async {
         let server = Server::start(&folder.path().join("store"))?;
@@ -147,7 +150,7 @@ async fn hammer(server: &Server, time: Duration) -> Result<f64, String> {
 }
 
 /// How often a request is accepted in a second, over all connections.
-pub async fn hammer_at(address: SocketAddr, request: Vec<u8>, time: Duration) -> Result<f64, String> {
+pub(crate) async fn hammer_at(address: SocketAddr, request: Vec<u8>, time: Duration) -> Result<f64, String> {
     let request = Arc::new(request);
     let begun = Instant::now();
     let mut clients = JoinSet::new();
@@ -171,7 +174,7 @@ pub async fn hammer_at(address: SocketAddr, request: Vec<u8>, time: Duration) ->
 }
 
 /// Starts come at their own times, whether or not those before were answered: waiting in line counts.
-pub fn start_latency() -> Vec<String> {
+pub(crate) fn start_latency() -> Vec<String> {
     const SECONDS: u64 = 5;
     let rate = GOAL / 2.0;
     measured("latency", async |server, _| {
@@ -229,7 +232,7 @@ async fn open_loop(server: &Arc<Server>, rate: f64, count: u64) -> Result<Vec<f6
 }
 
 /// A thousand runs in the middle of something; the server is killed, and another one started.
-pub fn recovery() -> Vec<String> {
+pub(crate) fn recovery() -> Vec<String> {
     const RUNS: usize = 1_000;
     let service = windlass_testing::test_service::TestService::start().expect("the service starts");
     let base = service.url("");

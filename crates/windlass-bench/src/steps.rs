@@ -17,7 +17,7 @@ use crate::disk::{self, Folder};
 use crate::engine::{engine, runtime, sqlite};
 
 /// The one expression of these plans: the token that a body runs for.
-pub struct Tokens;
+pub(crate) struct Tokens;
 
 struct Token;
 
@@ -70,7 +70,7 @@ fn token(plan: &mut Plan) -> ExprId {
 }
 
 /// Two steps that pass a number to and fro until it is spent.
-pub fn ping_pong() -> Plan {
+pub(crate) fn ping_pong() -> Plan {
     let kinds = ["ping", "pong", "done"];
     net(
         "loop",
@@ -91,7 +91,7 @@ fn passed_on(call: &ToolCall, to: &'static str) -> TaskOutcome {
 }
 
 /// The answer of one of the two steps, by its tool.
-pub fn answer(tool: &str, input: &Value) -> TaskOutcome {
+pub(crate) fn answer(tool: &str, input: &Value) -> TaskOutcome {
     answer_to(input, if tool == "loop/ping" { "pong" } else { "ping" })
 }
 
@@ -126,7 +126,7 @@ fn in_memory(tools: Tools) -> Engine {
 }
 
 /// The control loop's own cost: nothing is kept, and the tool answers at once.
-pub fn loop_in_memory() -> Vec<String> {
+pub(crate) fn loop_in_memory() -> Vec<String> {
     const STEPS: [i64; 3] = [10_000, 100_000, 1_000_000];
     runtime().block_on(async {
         let engine = in_memory(loop_tools());
@@ -151,7 +151,7 @@ pub fn loop_in_memory() -> Vec<String> {
 }
 
 /// One step that sends a thousand events, a hundred workers, and a join.
-pub fn fan_out_in_memory() -> Vec<String> {
+pub(crate) fn fan_out_in_memory() -> Vec<String> {
     const MEMBERS: i64 = 1_000;
     const ROUNDS: usize = 30;
     let steps: [Step<'_>; 3] = [
@@ -183,13 +183,13 @@ pub fn fan_out_in_memory() -> Vec<String> {
 }
 
 /// A hundred runs at once on a real disk, each a loop of steps.
-pub fn durable_loops() -> Vec<String> {
+pub(crate) fn durable_loops() -> Vec<String> {
     let best = (0..3).map(|_| durable_rate(100, 300)).fold(0.0_f64, f64::max);
     vec![format!("{best:.0} steps/s = {:.2} x the target", best / 10_000.0)]
 }
 
 /// Steps per second of so many runs at once with so many steps each.
-pub fn durable_rate(runs: i64, steps: i64) -> f64 {
+pub(crate) fn durable_rate(runs: i64, steps: i64) -> f64 {
     let folder = Folder::new("step-loops");
     let took = runtime().block_on(async {
         let engine = engine(sqlite(folder.path(), Durability::Full), options(loop_tools()));
@@ -207,7 +207,7 @@ pub fn durable_rate(runs: i64, steps: i64) -> f64 {
 }
 
 /// Steps per second of one run of so many steps, in memory.
-pub fn memory_rate(steps: i64) -> f64 {
+pub(crate) fn memory_rate(steps: i64) -> f64 {
     runtime().block_on(async {
         let engine = in_memory(loop_tools());
         let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
@@ -217,7 +217,7 @@ pub fn memory_rate(steps: i64) -> f64 {
 }
 
 /// A run is left after so many ticks; the time to have it in memory again counts.
-pub fn reload() -> Vec<String> {
+pub(crate) fn reload() -> Vec<String> {
     const TICKS: u64 = 100_000;
     let folder = Folder::new("reload");
     let run = runtime().block_on(async {

@@ -22,10 +22,10 @@ use crate::{definitions, engine, reducer, steps};
 const ITERATIONS: u64 = 200;
 
 /// Names of the works, for whoever compares.
-pub const WORKS: [&str; 3] = ["reducer", "codec", "append"];
+pub(crate) const WORKS: [&str; 3] = ["reducer", "codec", "append"];
 
 /// Does a work so many times. False: there is no such work.
-pub fn run(name: &str, times: u64) -> bool {
+pub(crate) fn run(name: &str, times: u64) -> bool {
     match name {
         "reducer" => reduce_plans(times),
         "codec" => encode_and_decode(times),

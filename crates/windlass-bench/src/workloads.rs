@@ -22,9 +22,9 @@ use crate::disk::{self, Folder};
 use crate::durable;
 use crate::engine::{engine, options, runtime, sqlite};
 
-pub const W1_STEPS: u64 = 1_000;
-pub const W2_RUNS: u64 = 1_000;
-pub const W2_STEPS: u64 = 5;
+pub(crate) const W1_STEPS: u64 = 1_000;
+pub(crate) const W2_RUNS: u64 = 1_000;
+pub(crate) const W2_STEPS: u64 = 5;
 
 const ROUNDS: usize = 7;
 
@@ -38,19 +38,19 @@ const RECORD: usize = 256;
 const GROUP: usize = 100;
 
 /// Steps per second of W1.
-pub fn w1() -> f64 {
+pub(crate) fn w1() -> f64 {
     let folder = Folder::new("w1");
     W1_STEPS as f64 / run_w1(folder.path()).as_secs_f64()
 }
 
 /// Steps per second of W2.
-pub fn w2() -> f64 {
+pub(crate) fn w2() -> f64 {
     let folder = Folder::new("w2");
     (W2_RUNS * W2_STEPS) as f64 / run_w2(folder.path()).as_secs_f64()
 }
 
 /// Runs a workload in this folder once, for whoever counts what it asks of the disk. False: there is no such workload.
-pub fn run_in(name: &str, folder: &Path) -> bool {
+pub(crate) fn run_in(name: &str, folder: &Path) -> bool {
     match name {
         "w1" => run_w1(folder),
         "w2" => run_w2(folder),
@@ -87,7 +87,7 @@ fn run_w2(folder: &Path) -> Duration {
     })
 }
 
-pub fn measure_w1() -> Vec<String> {
+pub(crate) fn measure_w1() -> Vec<String> {
     let rounds = rounds("w1-disk", w1, |folder| [growing(folder), preallocated(folder)]);
     let [ours, growing, preallocated] = rounds;
     let (rate, disk, laid_out) = (median(&ours), median(&growing), median(&preallocated));
@@ -100,7 +100,7 @@ pub fn measure_w1() -> Vec<String> {
     lines
 }
 
-pub fn measure_w2() -> Vec<String> {
+pub(crate) fn measure_w2() -> Vec<String> {
     let rounds = rounds("w2-disk", w2, |folder| [grouped(folder), growing(folder)]);
     let [ours, grouped, growing] = rounds;
     let rate = median(&ours);

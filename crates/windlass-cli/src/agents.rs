@@ -20,10 +20,10 @@ use crate::failure::Failure;
 use crate::tools::variable;
 
 /// The tools that are always there, beside those of servers.
-pub const BUILT_IN: [&str; 6] = ["read", "write", "glob", "grep", "bash", "http"];
+pub(crate) const BUILT_IN: [&str; 6] = ["read", "write", "glob", "grep", "bash", "http"];
 
 /// A script is a file of this machine: where definitions are not trusted, only the operator's own choice is asked.
-pub fn own_scripts(settings: &Settings) -> Vec<String> {
+pub(crate) fn own_scripts(settings: &Settings) -> Vec<String> {
     let chosen = [settings.flow.model.clone(), default_model(settings)];
     chosen.into_iter().flatten().filter_map(|model| model.strip_prefix("scripted:").map(str::to_owned)).collect()
 }
@@ -38,7 +38,7 @@ const NO_SUCH_MODEL: &str = "NoSuchModel";
 const DEFAULT: &str = "default";
 
 /// The model where neither the file nor the command line says anything.
-pub fn default_model(settings: &Settings) -> Option<String> {
+pub(crate) fn default_model(settings: &Settings) -> Option<String> {
     let model = &settings.model;
     let own = model.model.clone().map(|name| match model.base_url.is_some() && is_bare(&name) {
         // It is where the same section says, whatever its name suggests.
@@ -53,7 +53,7 @@ fn is_bare(name: &str) -> bool {
 }
 
 /// What models cost, for those who compile workflows.
-pub fn prices(settings: &Settings) -> BTreeMap<String, windlass_zenflow::Price> {
+pub(crate) fn prices(settings: &Settings) -> BTreeMap<String, windlass_zenflow::Price> {
     let price = |price: &Price| windlass_zenflow::Price {
         input: price.input,
         output: price.output,
@@ -64,19 +64,19 @@ pub fn prices(settings: &Settings) -> BTreeMap<String, windlass_zenflow::Price> 
 }
 
 /// Which models can be asked.
-pub struct KnownModels {
+pub(crate) struct KnownModels {
     options: ChatOptions,
     /// Whoever only checks a file may have no key where it runs.
     runs: bool,
 }
 
 impl KnownModels {
-    pub fn of(settings: &Settings) -> KnownModels {
+    pub(crate) fn of(settings: &Settings) -> KnownModels {
         KnownModels { options: chat_options(settings), runs: settings.flow.runs }
     }
 
     /// Scripts are files of the server: no definition names one, and none is opened to look.
-    pub fn of_server(settings: &Settings) -> KnownModels {
+    pub(crate) fn of_server(settings: &Settings) -> KnownModels {
         let options = ChatOptions { scripts: Some(own_scripts(settings)), ..chat_options(settings) };
         KnownModels { options, runs: true }
     }
@@ -93,7 +93,7 @@ impl Models for KnownModels {
 }
 
 /// The model that the command line names for everything.
-pub fn check_model(settings: &Settings) -> Result<(), Failure> {
+pub(crate) fn check_model(settings: &Settings) -> Result<(), Failure> {
     let Some(model) = settings.flow.model.as_deref() else { return Ok(()) };
     chat_options(settings).check(Some(model)).map_err(|error| {
         let hint = hint(&error);
@@ -106,7 +106,7 @@ fn hint(error: &ErrorInfo) -> String {
 }
 
 /// What is different for agents of a server.
-pub struct Manners {
+pub(crate) struct Manners {
     pub permissions: Permissions,
     /// Somebody can be asked.
     pub terminal: bool,
@@ -117,13 +117,13 @@ pub struct Manners {
 }
 
 impl Manners {
-    pub fn of_run(settings: &Settings) -> Manners {
+    pub(crate) fn of_run(settings: &Settings) -> Manners {
         let permissions = settings.flow.permissions.clone();
         Manners { permissions, terminal: Terminal::is_there(), outbound: Outbound::default(), scripts: None }
     }
 }
 
-pub fn add_to(tools: Tools, settings: &Settings, http: HttpTool, manners: &Manners) -> Result<Tools, Failure> {
+pub(crate) fn add_to(tools: Tools, settings: &Settings, http: HttpTool, manners: &Manners) -> Result<Tools, Failure> {
     let registry = Arc::new(registry(settings, &http, &manners.outbound)?);
     let options = ChatOptions { scripts: manners.scripts.clone(), ..chat_options(settings) };
     let urls = options.configured_urls();
@@ -135,7 +135,7 @@ pub fn add_to(tools: Tools, settings: &Settings, http: HttpTool, manners: &Manne
 }
 
 /// What models are told of the tools that are always there.
-pub fn specs() -> Result<Vec<ToolSpec>, Failure> {
+pub(crate) fn specs() -> Result<Vec<ToolSpec>, Failure> {
     let http = HttpTool::new(HttpOptions::default());
     let registry = Registry::builder().file_tools().bash(BashOptions::with_environment([])).http(http).build();
     let registry = registry.map_err(|error| Failure::usage(error.message.to_string()))?;
@@ -168,7 +168,7 @@ fn protected(settings: &Settings) -> Protected {
 
 /// What the settings take from the environment for models, whatever the variables are called. Those of MCP servers are
 /// known to the registry.
-pub fn secrets(settings: &Settings) -> Vec<Secret> {
+pub(crate) fn secrets(settings: &Settings) -> Vec<Secret> {
     let headers = settings.models.iter().flat_map(|service| &service.headers);
     let headers = headers.filter_map(|(_, text)| match text {
         HeaderText::Variable(name) => Some(name),
@@ -181,7 +181,7 @@ pub fn secrets(settings: &Settings) -> Vec<Secret> {
 
 /// Before the first call this process is closed to others of the same user: programs that the tool starts must not read
 /// its environment and its memory. Whoever has started it with all rights is not kept from it.
-pub struct Closed(pub Arc<dyn Tool>);
+pub(crate) struct Closed(pub Arc<dyn Tool>);
 
 impl Tool for Closed {
     fn call(&self, call: ToolCall) -> ToolFuture {
@@ -233,7 +233,7 @@ fn policy(manners: &Manners) -> Result<Policy, Failure> {
 }
 
 /// What `--allow` and `--deny` name and nobody has is most likely a slip, which permits nothing or forbids nothing.
-pub fn unknown_permissions(settings: &Settings) -> Vec<String> {
+pub(crate) fn unknown_permissions(settings: &Settings) -> Vec<String> {
     let permissions = &settings.flow.permissions;
     let flags = [("--allow", &permissions.allow), ("--deny", &permissions.deny)];
     let named = flags.iter().flat_map(|(flag, texts)| texts.iter().map(move |text| (flag, text)));

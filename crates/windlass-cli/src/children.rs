@@ -15,7 +15,7 @@ use crate::host::Interrupts;
 use crate::{image, out, stores};
 
 /// The process would take them with it: it stays until they have ended, or until somebody is in a hurry.
-pub async fn outlast(
+pub(crate) async fn outlast(
     global: &Global,
     engine: &Engine,
     store: &dyn Store,
@@ -41,7 +41,7 @@ pub async fn outlast(
 }
 
 /// Whether there is somebody to outlast.
-pub fn any(store: &dyn Store, run: &str, plan: &Plan) -> Result<bool, Failure> {
+pub(crate) fn any(store: &dyn Store, run: &str, plan: &Plan) -> Result<bool, Failure> {
     Ok(calls_others(plan) && !open_below(store, run)?.is_empty())
 }
 

@@ -13,7 +13,7 @@ use crate::standard;
 const STDIN: &str = "<stdin>";
 
 /// Reads the text; what cannot be read at all is no problem of the definition.
-pub fn read(path: &Path, limits: &Limits) -> Result<Source, Failure> {
+pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Source, Failure> {
     let name = if is_stdin(path) { STDIN.to_owned() } else { path.display().to_string() };
     // One more than allowed is enough for the parser to say that it is too much.
     let most = limits.definition_bytes_max as u64 + 1;
@@ -47,17 +47,17 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Source, Failure> {
     Ok(Source::new(name, text))
 }
 
-pub fn is_stdin(path: &Path) -> bool {
+pub(crate) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
 /// The file's name without its ending; in a Standard project that of its folder.
-pub fn name_of_file(path: &Path) -> Option<String> {
+pub(crate) fn name_of_file(path: &Path) -> Option<String> {
     let folder = path.canonicalize().ok().filter(|_| standard::is_standard(path));
     let folder = folder.as_deref().and_then(Path::parent).and_then(Path::file_name);
     folder.or_else(|| path.file_stem()).map(|name| name.to_string_lossy().into_owned())
 }
 
-pub fn is_from_stdin(source: &Source) -> bool {
+pub(crate) fn is_from_stdin(source: &Source) -> bool {
     &*source.name == STDIN
 }

@@ -35,12 +35,12 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
     registry
 });
 
-pub fn registry() -> &'static Registry {
+pub(crate) fn registry() -> &'static Registry {
     &REGISTRY
 }
 
 /// The languages that plans of this program may have expressions in.
-pub fn languages() -> Vec<Arc<dyn Language>> {
+pub(crate) fn languages() -> Vec<Arc<dyn Language>> {
     let mut languages = registry().languages();
     languages.push(Arc::new(windlass_expr::steps::Steps));
     languages.push(Arc::new(windlass_agents::language::Agent));
@@ -48,19 +48,19 @@ pub fn languages() -> Vec<Arc<dyn Language>> {
 }
 
 /// What `--dialect` takes.
-pub fn names() -> PossibleValuesParser {
+pub(crate) fn names() -> PossibleValuesParser {
     PossibleValuesParser::new(registry().names())
 }
 
 /// What `windlass schema` takes.
-pub fn names_with_schema() -> Vec<&'static str> {
+pub(crate) fn names_with_schema() -> Vec<&'static str> {
     let with_schema = registry().iter().filter(|dialect| dialect.schema().is_some());
     with_schema.map(Dialect::name).collect()
 }
 
 /// What a file is compiled against: the settings, and the files beside it. `app` are the settings that its parameters may
 /// read, `parameters` values for those that it does not declare.
-pub fn context_of_file(
+pub(crate) fn context_of_file(
     source: &Source,
     settings: &Settings,
     app: BTreeMap<String, String>,
@@ -81,7 +81,7 @@ pub fn context_of_file(
 }
 
 /// What every definition is compiled against here, wherever it comes from.
-pub fn context(settings: &Settings, agents: windlass_zenflow::Options) -> Context {
+pub(crate) fn context(settings: &Settings, agents: windlass_zenflow::Options) -> Context {
     let loom = windlass_loom::Options {
         tools: ["http", "model", "noop"].map(str::to_owned).to_vec(),
         activities: settings.activities.iter().map(activity).collect(),

@@ -10,7 +10,7 @@ use windlass_syntax::{Report, Severity};
 
 /// The exit codes of the contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Exit {
+pub(crate) enum Exit {
     Good,
     /// The run ended otherwise; or what was looked for was found (`doctor`, `replay`).
     Otherwise,
@@ -37,7 +37,7 @@ impl From<Exit> for ExitCode {
 const UNREADABLE: &str = "unreadable";
 
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     exit: Exit,
     /// Nothing is said when whoever reads us has gone.
     message: Option<String>,
@@ -48,46 +48,46 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failure {
         Failure { exit, message: Some(message.into()), place: None, hint: None, problems: None }
     }
 
-    pub fn usage(message: impl Into<String>) -> Failure {
+    pub(crate) fn usage(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Usage, message)
     }
 
     /// Everything was said already, or nobody listens.
-    pub fn silent(exit: Exit) -> Failure {
+    pub(crate) fn silent(exit: Exit) -> Failure {
         Failure { exit, message: None, place: None, hint: None, problems: None }
     }
 
     #[must_use]
-    pub fn place(mut self, place: impl Into<String>) -> Failure {
+    pub(crate) fn place(mut self, place: impl Into<String>) -> Failure {
         self.place = Some(place.into());
         self
     }
 
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
         self
     }
 
     #[must_use]
-    pub fn problems(mut self, problems: &[Report]) -> Failure {
+    pub(crate) fn problems(mut self, problems: &[Report]) -> Failure {
         self.problems = serde_json::to_value(problems).ok().map(Box::new);
         self
     }
 
     /// A file that could not even be read, among the problems of others.
-    pub fn report(&self, file: &Path) -> Report {
+    pub(crate) fn report(&self, file: &Path) -> Report {
         let (file, message) = (file.display().to_string(), self.message().to_owned());
         let (code, severity, hint) = (UNREADABLE, Severity::Error, self.hint.clone());
         Report { code, severity, message, file, line: 0, column: 0, end_line: 0, end_column: 0, hint }
     }
 
     /// What programs get instead of a result: `{"error": {message, where?, hint?, problems?}}`.
-    pub fn to_value(&self) -> Option<serde_json::Value> {
+    pub(crate) fn to_value(&self) -> Option<serde_json::Value> {
         let mut error = serde_json::Map::new();
         error.insert("message".to_owned(), self.message.as_ref()?.trim_end().into());
         let more = [("where", &self.place), ("hint", &self.hint)];
@@ -98,15 +98,15 @@ impl Failure {
         Some(serde_json::json!({ "error": error }))
     }
 
-    pub fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         self.exit
     }
 
-    pub fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         self.message.as_deref().unwrap_or_default()
     }
 
-    pub fn show(&self) {
+    pub(crate) fn show(&self) {
         let Some(message) = &self.message else { return };
         let mut text = format!("error: {}\n", message.trim_end());
         if let Some(place) = &self.place {
@@ -204,7 +204,7 @@ impl From<RuntimeError> for Failure {
 }
 
 /// Owners are called by when they began, their process and a random number: people want the process.
-pub fn owner_name(owner: &str) -> String {
+pub(crate) fn owner_name(owner: &str) -> String {
     match owner.split('-').nth(1) {
         Some(process) if process.bytes().all(|byte| byte.is_ascii_digit()) => format!("process {process}"),
         _ => format!("another process ({owner})"),

@@ -17,7 +17,7 @@ const SCRIPTED: &str = "scripted:";
 
 /// What the command line says of the agents of a run.
 #[derive(Clone, Default)]
-pub struct Flow {
+pub(crate) struct Flow {
     /// For everything, whatever the file says.
     pub model: Option<String>,
     workdir: Option<PathBuf>,
@@ -34,22 +34,22 @@ pub struct Flow {
 
 /// Files that were read to compile a workflow.
 #[derive(Clone, Default)]
-pub struct Sources(Arc<Mutex<Vec<PathBuf>>>);
+pub(crate) struct Sources(Arc<Mutex<Vec<PathBuf>>>);
 
 impl Sources {
-    pub fn add(&self, path: &Path) {
+    pub(crate) fn add(&self, path: &Path) {
         if let Ok(path) = path.canonicalize() {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push(path);
         }
     }
 
-    pub fn paths(&self) -> Vec<PathBuf> {
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 /// The file system, and what was read of it.
-pub struct Watched(pub Sources);
+pub(crate) struct Watched(pub Sources);
 
 impl Files for Watched {
     fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
@@ -67,11 +67,11 @@ impl Files for Watched {
 }
 
 impl Flow {
-    pub fn of_run(args: &args::Run) -> Result<Flow, Failure> {
+    pub(crate) fn of_run(args: &args::Run) -> Result<Flow, Failure> {
         Flow::of(&args.agents, &args.permissions)
     }
 
-    pub fn of_dev(args: &args::Dev) -> Result<Flow, Failure> {
+    pub(crate) fn of_dev(args: &args::Dev) -> Result<Flow, Failure> {
         Flow::of(&args.agents, &args.permissions)
     }
 
@@ -101,11 +101,11 @@ impl Flow {
         })
     }
 
-    pub fn of_resume(args: &args::Resume) -> Flow {
+    pub(crate) fn of_resume(args: &args::Resume) -> Flow {
         Flow { permissions: args.permissions.clone(), stream: args.stream, ..Flow::default() }
     }
 
-    pub fn of_mending(args: &args::Mending) -> Flow {
+    pub(crate) fn of_mending(args: &args::Mending) -> Flow {
         Flow { permissions: args.permissions.clone(), stream: args.stream, ..Flow::default() }
     }
 }
@@ -121,7 +121,7 @@ fn absolute(model: &str) -> Result<String, Failure> {
 }
 
 /// What the command line adds to the input of a run.
-pub fn with_context(input: Value, args: &args::Run) -> Value {
+pub(crate) fn with_context(input: Value, args: &args::Run) -> Value {
     let (Some(context), Value::Map(map)) = (&args.agents.context, &input) else { return input };
     let mut map = windlass_value::Map::clone(map);
     map.insert("context", context.as_str());
@@ -129,7 +129,7 @@ pub fn with_context(input: Value, args: &args::Run) -> Value {
 }
 
 /// Of a file that this program compiles.
-pub fn options(settings: &Settings) -> Options {
+pub(crate) fn options(settings: &Settings) -> Options {
     let flow = &settings.flow;
     Options {
         coordinator: flow.coordinator,
@@ -142,7 +142,7 @@ pub fn options(settings: &Settings) -> Options {
 }
 
 /// Of every workflow, wherever it comes from.
-pub fn agents_of(settings: &Settings) -> Options {
+pub(crate) fn agents_of(settings: &Settings) -> Options {
     Options {
         tools: agents::BUILT_IN.map(str::to_owned).to_vec(),
         mcp: settings.mcp.iter().map(|server| server.name.clone()).collect(),

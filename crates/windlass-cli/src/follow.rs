@@ -14,20 +14,20 @@ use crate::image;
 use crate::progress::Progress;
 
 /// Between two looks at the store. The look itself is one cheap question.
-pub const POLL: Duration = Duration::from_millis(25);
+pub(crate) const POLL: Duration = Duration::from_millis(25);
 
 /// Even if the store says that nothing was written: an owner that dies writes nothing.
 const LOOK_EVERY: u32 = 40;
 
 /// Tells whether it is worth looking again.
 #[derive(Default)]
-pub struct Changes {
+pub(crate) struct Changes {
     mark: Option<u64>,
     asked: u32,
 }
 
 impl Changes {
-    pub fn any(&mut self, store: &dyn StoreScan) -> Result<bool, Failure> {
+    pub(crate) fn any(&mut self, store: &dyn StoreScan) -> Result<bool, Failure> {
         let mark = Some(store.change_mark()?);
         self.asked += 1;
         let changed = self.mark != mark || self.asked.is_multiple_of(LOOK_EVERY);
@@ -36,14 +36,14 @@ impl Changes {
     }
 }
 
-pub enum Followed {
+pub(crate) enum Followed {
     Ended(Box<FinalReport>),
     /// Whoever ran it has let go of it or died.
     Orphaned,
     Interrupted,
 }
 
-pub async fn follow(
+pub(crate) async fn follow(
     store: &dyn Store,
     run: &Arc<str>,
     limits: &Limits,
@@ -79,7 +79,7 @@ pub async fn follow(
 }
 
 /// What the run is doing already, for those who show it. Whoever cannot be told shows less; why, others will say.
-pub fn look(store: &dyn Store, run: &str, limits: &Limits, progress: &Progress) -> Option<Seen> {
+pub(crate) fn look(store: &dyn Store, run: &str, limits: &Limits, progress: &Progress) -> Option<Seen> {
     if progress.is_quiet() { None } else { image::load(store, run, limits).ok() }
 }
 

@@ -22,13 +22,13 @@ const NEVER: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3_6
 /// The control loop, the worker that calls tools, and whoever waits: more threads would only cost their start.
 const THREADS: usize = 2;
 
-pub fn runtime() -> Result<Runtime, Failure> {
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
     runtime_of(tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS))
 }
 
 /// One in which a file that may not grow fails its writer, and does not end the process: the system's signal for that is taken. A
 /// handler, and not that it is ignored: children would inherit that.
-pub fn runtime_of(builder: &mut tokio::runtime::Builder) -> Result<Runtime, Failure> {
+pub(crate) fn runtime_of(builder: &mut tokio::runtime::Builder) -> Result<Runtime, Failure> {
     let made = builder.enable_all().build();
     let runtime = made.map_err(|error| Failure::usage(format!("could not start threads: {error}")))?;
     let guard = runtime.enter();
@@ -39,7 +39,7 @@ pub fn runtime_of(builder: &mut tokio::runtime::Builder) -> Result<Runtime, Fail
 }
 
 /// Must be called inside the runtime.
-pub fn engine(store: &Arc<dyn Store>, settings: &Settings, testing: &Testing) -> Result<Engine, Failure> {
+pub(crate) fn engine(store: &Arc<dyn Store>, settings: &Settings, testing: &Testing) -> Result<Engine, Failure> {
     let options = EngineOptions {
         tools: crate::tools::tools(settings)?,
         languages: crate::dialects::languages(),
@@ -53,11 +53,11 @@ pub fn engine(store: &Arc<dyn Store>, settings: &Settings, testing: &Testing) ->
     Ok(Engine::new(store.clone(), options)?)
 }
 
-pub fn commit_hook(testing: &Testing) -> Result<Option<CommitHook>, Failure> {
+pub(crate) fn commit_hook(testing: &Testing) -> Result<Option<CommitHook>, Failure> {
     testing.crash_at.as_deref().map(crash_hook).transpose()
 }
 
-pub fn sqlite_options(testing: &Testing) -> SqliteOptions {
+pub(crate) fn sqlite_options(testing: &Testing) -> SqliteOptions {
     let durability = match testing.bench_durability {
         Some(BenchDurability::Off) => Durability::Off,
         Some(BenchDurability::Full) | None => Durability::Full,
@@ -85,21 +85,21 @@ fn crash_hook(text: &str) -> Result<CommitHook, Failure> {
 }
 
 /// Ctrl-C and the polite kill, listened for from the beginning so that none is missed.
-pub struct Interrupts {
+pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Interrupts {
     /// Must be called inside the runtime.
-    pub fn listen() -> Result<Interrupts, Failure> {
+    pub(crate) fn listen() -> Result<Interrupts, Failure> {
         let failed = |error: std::io::Error| Failure::usage(format!("could not listen for Ctrl-C: {error}"));
         let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
         let terminate = signal(SignalKind::terminate()).map_err(failed)?;
         Ok(Interrupts { interrupt, terminate })
     }
 
-    pub async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -108,13 +108,13 @@ impl Interrupts {
 }
 
 /// How watching a run ended.
-pub enum Watched {
+pub(crate) enum Watched {
     Ended(Arc<FinalReport>),
     Interrupted,
 }
 
 /// Waits for the run's end and shows how it goes on.
-pub async fn watch(
+pub(crate) async fn watch(
     engine: &Engine,
     mut handle: RunHandle,
     interrupts: &mut Interrupts,

@@ -11,7 +11,7 @@ use windlass_value::Language;
 use crate::failure::Failure;
 use crate::stores;
 
-pub fn program(store: &dyn Store, row: &RunRow, limits: &Limits) -> Result<Program, RuntimeError> {
+pub(crate) fn program(store: &dyn Store, row: &RunRow, limits: &Limits) -> Result<Program, RuntimeError> {
     let plan = store.plan(&row.plan)?.ok_or_else(|| RuntimeError::MissingBlob(row.plan.to_string()))?;
     let plan = codec::decode_plan(&plan.body)?;
     let languages = crate::dialects::languages();
@@ -20,7 +20,7 @@ pub fn program(store: &dyn Store, row: &RunRow, limits: &Limits) -> Result<Progr
 }
 
 /// The newest state there is.
-pub fn load(store: &dyn Store, wanted: &str, limits: &Limits) -> Result<Seen, Failure> {
+pub(crate) fn load(store: &dyn Store, wanted: &str, limits: &Limits) -> Result<Seen, Failure> {
     let row = stores::find(store, wanted)?;
     let program = program(store, &row, limits)?;
     Ok(Seen::load(store, row, Arc::new(program))?)

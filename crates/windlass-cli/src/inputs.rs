@@ -13,7 +13,7 @@ use crate::dialects::registry;
 use crate::failure::Failure;
 
 /// Standard input holds one thing only. To be asked before anything reads it.
-pub fn check_stdin(args: &args::Run) -> Result<(), Failure> {
+pub(crate) fn check_stdin(args: &args::Run) -> Result<(), Failure> {
     let from_stdin = [
         is_stdin(&args.source.file),
         args.input.as_deref() == Some("-"),
@@ -25,7 +25,7 @@ pub fn check_stdin(args: &args::Run) -> Result<(), Failure> {
     Ok(())
 }
 
-pub fn gather(args: &args::Run, parameters: &[Parameter]) -> Result<Value, Failure> {
+pub(crate) fn gather(args: &args::Run, parameters: &[Parameter]) -> Result<Value, Failure> {
     let mut whole = None;
     if let Some(path) = &args.input_file {
         merge(&mut whole, parsed(&read(path)?, &format!("--input-file {}", path.display()))?)?;
@@ -42,7 +42,7 @@ pub fn gather(args: &args::Run, parameters: &[Parameter]) -> Result<Value, Failu
 }
 
 /// Warns of inputs that the definition does not read.
-pub fn unread(plan: &Plan, input: &Value) -> Vec<String> {
+pub(crate) fn unread(plan: &Plan, input: &Value) -> Vec<String> {
     let warnings = registry().of(plan).check_input(plan, input).into_iter();
     warnings.map(|InputWarning { message, hint }| format!("warning: {message}\n  hint: {hint}")).collect()
 }
@@ -56,12 +56,12 @@ fn read(path: &Path) -> Result<String, Failure> {
     done.map_err(|error| Failure::usage(format!("could not read the input: {error}")).place(path.display().to_string()))
 }
 
-pub fn parsed(text: &str, place: &str) -> Result<Value, Failure> {
+pub(crate) fn parsed(text: &str, place: &str) -> Result<Value, Failure> {
     parse_json(text).map_err(|error| Failure::usage(error.to_string()).place(place))
 }
 
 /// An answer: what is given whole, and single properties of it. None if neither is.
-pub fn answer(whole: Option<Value>, set: &[String]) -> Result<Option<Value>, Failure> {
+pub(crate) fn answer(whole: Option<Value>, set: &[String]) -> Result<Option<Value>, Failure> {
     let mut whole = whole;
     if !set.is_empty() {
         let set = singles(set, &[], None)?;

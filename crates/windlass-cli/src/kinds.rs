@@ -1,6 +1,6 @@
 //! What tasks of playbooks are made of: their kinds, and what each takes there. The tools below them take other fields.
 
-pub struct Kind {
+pub(crate) struct Kind {
     pub name: &'static str,
     pub what: &'static str,
     /// Name, and what it is; other spellings are named there.
@@ -16,7 +16,7 @@ const SQL: &[(&str, &str)] = &[
     ("params", "values of the statement's own places, where it has such"),
 ];
 
-pub const KINDS: &[Kind] = &[
+pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "artifact",
         what: "Reads what a reference stands for.",
@@ -115,7 +115,7 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-pub fn find(name: &str) -> Option<&'static Kind> {
+pub(crate) fn find(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 

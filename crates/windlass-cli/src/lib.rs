@@ -42,7 +42,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-pub use failure::{Exit, Failure};
+use failure::Exit;
 
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {

@@ -27,7 +27,7 @@ use crate::failure::Failure;
 use crate::out;
 
 /// The variable that says how much is logged.
-pub const LEVEL_VARIABLE: &str = "WINDLASS_LOG";
+pub(crate) const LEVEL_VARIABLE: &str = "WINDLASS_LOG";
 
 /// Crates whose events are logged. Those of others may hold anything, such as headers and messages of protocols.
 const OWN: &str = "windlass";
@@ -35,13 +35,13 @@ const OWN: &str = "windlass";
 static REDACTION: OnceLock<Redaction> = OnceLock::new();
 
 /// From now on these are redacted from every line. The first call counts.
-pub fn redact(secrets: &Redaction) {
+pub(crate) fn redact(secrets: &Redaction) {
     let _ = REDACTION.set(secrets.clone());
 }
 
 /// Begins to log, for the rest of the process. A server logs by its own options, any other command only warnings unless
 /// the environment says otherwise.
-pub fn install(command: &Command) -> Result<(), Failure> {
+pub(crate) fn install(command: &Command) -> Result<(), Failure> {
     let (form, level) = match command {
         Command::Serve(args) => (Form::of(args.log), args.log_level.clone()),
         Command::Dev(args) => (Form::of(args.log), args.log_level.clone()),
@@ -55,7 +55,7 @@ pub fn install(command: &Command) -> Result<(), Failure> {
 }
 
 /// `debug`, or `info,windlass_server=trace`: a level for all crates of this program, and others for some.
-pub fn filter(place: &str, text: &str) -> Result<Targets, Failure> {
+pub(crate) fn filter(place: &str, text: &str) -> Result<Targets, Failure> {
     let wrong = |why: String| {
         Failure::usage(format!("{place} {text}: {why}"))
             .hint("a level is off, error, warn, info, debug or trace; windlass_server=debug sets that of one crate")

@@ -9,7 +9,7 @@ use windlass_value::{Value, to_json_pretty};
 use crate::failure::{Exit, Failure};
 
 /// Text for people or programs. A reader that has gone ends the command, quietly.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     let text = harmless(text);
     let written =
@@ -20,18 +20,18 @@ pub fn print(text: &str) -> Result<(), Failure> {
     })
 }
 
-pub fn print_json(value: &Value) -> Result<(), Failure> {
+pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
     print(&to_json_pretty(value))
 }
 
 /// Something said beside the result. Losing it does not matter.
-pub fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", harmless(text));
 }
 
 /// Some characters above ASCII are commands to a terminal, as those are that begin with an escape. They become visible, and
 /// JSON with them means the same.
-pub fn harmless(text: &str) -> Cow<'_, str> {
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     let is_command = |letter: char| matches!(letter, '\u{7f}'..='\u{9f}');
     if !text.contains(is_command) {
         return Cow::Borrowed(text);
@@ -49,25 +49,25 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
 
 /// Which colours to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Paint {
+pub(crate) struct Paint {
     on: bool,
 }
 
 impl Paint {
-    pub fn stdout(no_color: bool) -> Paint {
+    pub(crate) fn stdout(no_color: bool) -> Paint {
         Paint { on: wanted(no_color) && std::io::stdout().is_terminal() }
     }
 
-    pub fn stderr(no_color: bool) -> Paint {
+    pub(crate) fn stderr(no_color: bool) -> Paint {
         Paint { on: wanted(no_color) && std::io::stderr().is_terminal() }
     }
 
-    pub fn syntax(self) -> windlass_syntax::Colour {
+    pub(crate) fn syntax(self) -> windlass_syntax::Colour {
         if self.on { windlass_syntax::Colour::Always } else { windlass_syntax::Colour::Never }
     }
 
     /// A status word in the colour people expect. Padding belongs into `text`: codes have no width.
-    pub fn status(self, status: &str, text: &str) -> String {
+    pub(crate) fn status(self, status: &str, text: &str) -> String {
         match status {
             "succeeded" => self.with("32", text),
             "failed" | "timed_out" | "quarantined" => self.with("31", text),

@@ -19,7 +19,7 @@ use crate::out::{self, Paint};
 use crate::standard::{Surroundings, folder_of, is_standard};
 
 /// A call of a definition that is not there, or cannot be used.
-pub const NO_SUCH_WORKFLOW: &str = "WND-1116";
+pub(crate) const NO_SUCH_WORKFLOW: &str = "WND-1116";
 
 /// A credential that needs a variable of the environment which is not set; as for one that nobody knows.
 const UNSET_CREDENTIAL: &str = "WND-1290";
@@ -29,7 +29,7 @@ const REGISTERED_MAX: usize = 1_000;
 const HEAD_BYTES: u64 = 16 * 1024;
 
 /// What was compiled: definitions before whoever calls them, the one that was asked for last.
-pub struct Project {
+pub(crate) struct Project {
     definitions: Vec<Definition>,
     /// Every file that was read, with what is wrong with it, in the order of reading.
     pub found: Vec<(Source, Diagnostics)>,
@@ -43,7 +43,7 @@ struct Definition {
 
 impl Project {
     /// Reads nothing but files beside the definition, and those that the settings name.
-    pub fn read(source: Source, dialect: Option<&str>, settings: &Settings) -> Project {
+    pub(crate) fn read(source: Source, dialect: Option<&str>, settings: &Settings) -> Project {
         let mut project = Project { definitions: Vec::new(), found: Vec::new() };
         let mut reader = Reader { project: &mut project, settings, done: BTreeMap::new(), open: Vec::new() };
         let path = (!definition::is_from_stdin(&source)).then(|| PathBuf::from(&*source.name));
@@ -51,12 +51,12 @@ impl Project {
         project
     }
 
-    pub fn has_errors(&self) -> bool {
+    pub(crate) fn has_errors(&self) -> bool {
         self.found.iter().any(|(_, found)| found.has_errors())
     }
 
     /// For commands that need a plan: problems and warnings go to stderr, problems end the command.
-    pub fn or_fail(self, paint: Paint) -> Result<Project, Failure> {
+    pub(crate) fn or_fail(self, paint: Paint) -> Result<Project, Failure> {
         let shown = self.found.iter().filter(|(_, found)| !found.is_empty());
         shown.for_each(|(source, found)| out::note(&found.render(source, paint.syntax())));
         match self.found.iter().find(|(_, found)| found.has_errors()) {
@@ -72,18 +72,18 @@ impl Project {
     }
 
     /// The plan of the definition that was asked for.
-    pub fn plan(&self) -> Result<&Plan, Failure> {
+    pub(crate) fn plan(&self) -> Result<&Plan, Failure> {
         // Without one there are problems, and they have been told.
         self.definitions.last().map(|definition| &definition.plan).ok_or_else(|| Failure::silent(Exit::Invalid))
     }
 
     /// Keeps all plans; each knows by hash what it calls, so that no later change of a file reaches a run.
-    pub fn add_to(self, engine: &Engine, settings: &Settings) -> Result<(BlobHash, Arc<Program>), Failure> {
+    pub(crate) fn add_to(self, engine: &Engine, settings: &Settings) -> Result<(BlobHash, Arc<Program>), Failure> {
         Ok(engine.add_plan(self.add_below(engine, settings)?)?)
     }
 
     /// Keeps the plans of what the definition calls, and gives its own.
-    pub fn add_below(mut self, engine: &Engine, settings: &Settings) -> Result<Plan, Failure> {
+    pub(crate) fn add_below(mut self, engine: &Engine, settings: &Settings) -> Result<Plan, Failure> {
         let asked = self.definitions.pop().ok_or_else(|| Failure::silent(Exit::Invalid))?;
         let mut added: Vec<BlobHash> = Vec::new();
         let seals = crate::secrets::seals(settings);
@@ -233,7 +233,7 @@ impl Reader<'_> {
 }
 
 /// Credentials of the settings that a definition names, and that need variables which are not set.
-pub fn unset_credentials(source: &Source, settings: &Settings) -> Vec<Diagnostic> {
+pub(crate) fn unset_credentials(source: &Source, settings: &Settings) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     for alias in settings.auth.aliases() {
         let Some(reason) = settings.auth.reason(&windlass_tools::auth_variable(alias)) else { continue };

@@ -19,7 +19,7 @@ use crate::text;
 use crate::troubles;
 
 /// Which run an ended run is.
-pub struct Ended<'a> {
+pub(crate) struct Ended<'a> {
     pub run: &'a Arc<str>,
     pub plan: &'a Plan,
     pub report: FinalReport,
@@ -32,7 +32,7 @@ pub struct Ended<'a> {
 
 impl<'a> Ended<'a> {
     /// Puts back everything that was stored elsewhere.
-    pub fn new(
+    pub(crate) fn new(
         store: &dyn StoreRead,
         run: &'a Arc<str>,
         plan: &'a Plan,
@@ -51,17 +51,17 @@ impl<'a> Ended<'a> {
     }
 
     #[must_use]
-    pub fn ephemeral(mut self, ephemeral: bool) -> Ended<'a> {
+    pub(crate) fn ephemeral(mut self, ephemeral: bool) -> Ended<'a> {
         self.ephemeral = ephemeral;
         self
     }
 
-    pub fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         if self.report.status == Status::Succeeded { Exit::Good } else { Exit::Otherwise }
     }
 
     /// Shows the result on stdout. A reader that has gone does not change how the run ended.
-    pub fn print(&self, global: &Global, took: Option<String>) -> Result<Exit, Failure> {
+    pub(crate) fn print(&self, global: &Global, took: Option<String>) -> Result<Exit, Failure> {
         let shown = match global.json {
             true => {
                 self.troubles.iter().for_each(|trouble| out::note(&format!("warning: {trouble}")));
@@ -76,7 +76,7 @@ impl<'a> Ended<'a> {
     }
 
     /// The contract's object.
-    pub fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         let mut map = Map::new();
         map.insert("run", self.run.clone());
         map.insert("definition", self.plan.name.clone());
@@ -87,7 +87,7 @@ impl<'a> Ended<'a> {
         Value::map(map)
     }
 
-    pub fn summary(&self, global: &Global, took: Option<String>) -> String {
+    pub(crate) fn summary(&self, global: &Global, took: Option<String>) -> String {
         let paint = Paint::stdout(global.no_color);
         let status = self.report.status.as_str();
         let took = took.map(|took| format!(" in {took}")).unwrap_or_default();
@@ -188,7 +188,12 @@ fn shown(shown: String) -> String {
 }
 
 /// One line a step, loops as `15/100 condition`.
-pub fn steps_table(plan: &Plan, facts: &LoopFacts, steps: &[(Arc<str>, StepReport)], paint: Paint) -> Option<String> {
+pub(crate) fn steps_table(
+    plan: &Plan,
+    facts: &LoopFacts,
+    steps: &[(Arc<str>, StepReport)],
+    paint: Paint,
+) -> Option<String> {
     let width = steps.iter().map(|(name, _)| name.chars().count()).max()?;
     let line = |(name, step): &(Arc<str>, StepReport)| {
         let status = step.status.as_str();

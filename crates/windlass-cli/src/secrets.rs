@@ -22,7 +22,7 @@ const KEY_VARIABLE: &str = "WINDLASS_SEAL_KEY";
 const KEY_FILE: &str = "seal.key";
 
 /// What stands around all tools of this process.
-pub fn edge(settings: &Settings) -> Result<Edge, Failure> {
+pub(crate) fn edge(settings: &Settings) -> Result<Edge, Failure> {
     if variable(KEY_VARIABLE).is_some_and(|text| from_hex(&text).is_none()) {
         let failure = Failure::usage(format!("{KEY_VARIABLE} is no key: it must be 64 hexadecimal digits"));
         return Err(failure.hint(format!("it is the text of the file {KEY_FILE} in the server's store")));
@@ -35,13 +35,13 @@ pub fn edge(settings: &Settings) -> Result<Edge, Failure> {
 }
 
 /// References to secrets. The key is made when the first is.
-pub fn seals(settings: &Settings) -> Seals {
+pub(crate) fn seals(settings: &Settings) -> Seals {
     with_key(settings, key_of)
 }
 
 /// Replaces the defaults of a plan's secure parameters by references. Those that hold the secret itself stay as they are, and
 /// are returned with what is wrong with them.
-pub fn seal_defaults(seals: &Seals, plan: &mut Plan) -> Vec<(Arc<str>, Sealed)> {
+pub(crate) fn seal_defaults(seals: &Seals, plan: &mut Plan) -> Vec<(Arc<str>, Sealed)> {
     let mut literal = Vec::new();
     for input in secure_inputs(plan) {
         match seals.sealed_default(&input) {

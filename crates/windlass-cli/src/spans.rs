@@ -8,7 +8,7 @@ use crate::failure::Failure;
 const UNITS: [(&str, u64); 5] = [("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
 
 /// `30d`, `12h`, or a span of ISO 8601.
-pub fn parse(written: &str) -> Result<Duration, Failure> {
+pub(crate) fn parse(written: &str) -> Result<Duration, Failure> {
     let unit = UNITS.into_iter().find_map(|(unit, seconds)| Some((written.strip_suffix(unit)?, seconds)));
     let counted = unit.and_then(|(number, seconds)| number.parse::<u64>().ok()?.checked_mul(seconds));
     let micros = counted.and_then(|seconds| seconds.checked_mul(1_000_000));

@@ -16,7 +16,7 @@ const WRONG_KIND: &str = "WND-1021";
 const MISSING: &str = "WND-1022";
 
 #[derive(Default)]
-pub struct Surroundings {
+pub(crate) struct Surroundings {
     pub settings: BTreeMap<String, String>,
     pub parameters: BTreeMap<String, Value>,
     /// The files that have problems of their own.
@@ -24,7 +24,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    pub fn of(path: &Path, limits: &Limits) -> Surroundings {
+    pub(crate) fn of(path: &Path, limits: &Limits) -> Surroundings {
         let mut around = Surroundings::default();
         if !is_standard(path) {
             return around;
@@ -102,12 +102,12 @@ impl Surroundings {
 }
 
 /// A Standard project has a folder per workflow, with the definition in `workflow.json`.
-pub fn is_standard(path: &Path) -> bool {
+pub(crate) fn is_standard(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "workflow.json")
 }
 
 /// The folder a file is in; the current one has no name.
-pub fn folder_of(path: &Path) -> PathBuf {
+pub(crate) fn folder_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         Some(_) => PathBuf::from("."),

@@ -17,12 +17,12 @@ const DEFAULT: &str = ".windlass";
 /// Runs read at once while one is looked for.
 const PAGE: u32 = 500;
 
-pub fn directory(global: &Global) -> PathBuf {
+pub(crate) fn directory(global: &Global) -> PathBuf {
     global.store.clone().unwrap_or_else(|| PathBuf::from(DEFAULT))
 }
 
 /// Opens the store for a command that looks at runs: it must be there.
-pub fn open(global: &Global) -> Result<Arc<dyn Store>, Failure> {
+pub(crate) fn open(global: &Global) -> Result<Arc<dyn Store>, Failure> {
     let directory = directory(global);
     if !directory.join("windlass.db").is_file() {
         return Err(Failure::usage(format!("there is no store in {}", directory.display()))
@@ -31,12 +31,12 @@ pub fn open(global: &Global) -> Result<Arc<dyn Store>, Failure> {
     open_or_make(&directory, SqliteOptions::default())
 }
 
-pub fn open_or_make(directory: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, Failure> {
+pub(crate) fn open_or_make(directory: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, Failure> {
     Ok(Arc::new(SqliteStore::open(directory, options)?))
 }
 
 /// A run by its id, by the beginning of its id if only one begins so, or the newest as `last`.
-pub fn find(store: &dyn Store, wanted: &str) -> Result<RunRow, Failure> {
+pub(crate) fn find(store: &dyn Store, wanted: &str) -> Result<RunRow, Failure> {
     if let Some(row) = store.run(wanted)? {
         return Ok(row);
     }
@@ -79,7 +79,11 @@ fn no_such_run(wanted: &str, others: &[Arc<str>]) -> Failure {
 }
 
 /// Page by page, newest first, until `more` says no.
-pub fn each_run(store: &dyn Store, filter: &RunFilter, mut more: impl FnMut(RunRow) -> bool) -> Result<(), Failure> {
+pub(crate) fn each_run(
+    store: &dyn Store,
+    filter: &RunFilter,
+    mut more: impl FnMut(RunRow) -> bool,
+) -> Result<(), Failure> {
     let mut before = None;
     loop {
         let page = StoreScan::runs(store, filter, before, PAGE)?;
@@ -97,7 +101,7 @@ pub fn each_run(store: &dyn Store, filter: &RunFilter, mut more: impl FnMut(RunR
 }
 
 /// A command that works on the same store, ready to be pasted.
-pub fn command(global: &Global, words: &str) -> String {
+pub(crate) fn command(global: &Global, words: &str) -> String {
     match &global.store {
         // A store from the environment will be there for the next command too.
         Some(path) if std::env::var_os("WINDLASS_STORE").as_deref() != Some(path.as_os_str()) => {
@@ -108,13 +112,13 @@ pub fn command(global: &Global, words: &str) -> String {
 }
 
 /// The address of the server that takes up a run that nobody has, if one is there.
-pub fn server_for(global: &Global, row: &RunRow) -> Option<String> {
+pub(crate) fn server_for(global: &Global, row: &RunRow) -> Option<String> {
     // The steps of a program are in that program alone.
     registry().named(&row.dialect).has_sources().then(|| crate::service::server_of(&directory(global))).flatten()
 }
 
 /// How somebody goes on with a run that nobody has. One of a server goes on in a server; where one is, `resume` asks it.
-pub fn way_on(global: &Global, store: &dyn Store, row: &RunRow) -> Result<String, Failure> {
+pub(crate) fn way_on(global: &Global, store: &dyn Store, row: &RunRow) -> Result<String, Failure> {
     let resume = command(global, &format!("resume {}", row.run));
     if !registry().named(&row.dialect).has_sources() {
         return Ok("start the program that has its steps".to_owned());
@@ -130,7 +134,7 @@ pub fn way_on(global: &Global, store: &dyn Store, row: &RunRow) -> Result<String
     })
 }
 
-pub fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@%,~".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

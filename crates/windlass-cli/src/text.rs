@@ -2,23 +2,23 @@
 
 use windlass_core::plan::MONEY;
 use windlass_core::words;
-pub use windlass_draw::text::{count, cut, one_line, short, span};
+pub(crate) use windlass_draw::text::{count, cut, one_line, short, span};
 use windlass_value::Value;
 
 /// `15/100`, or `15` when there is no telling how many there will be.
-pub fn of(count: u64, most: Option<u64>) -> String {
+pub(crate) fn of(count: u64, most: Option<u64>) -> String {
     most.map_or_else(|| count.to_string(), |most| format!("{count}/{most}"))
 }
 
 /// `Running`, `Timed out`.
-pub fn sentence_case(word: &str) -> String {
+pub(crate) fn sentence_case(word: &str) -> String {
     let spaced = word.replace('_', " ");
     let mut letters = spaced.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// Columns as wide as their widest cell; the last one is not padded.
-pub fn table(rows: &[Vec<String>]) -> String {
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
@@ -30,7 +30,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
 }
 
 /// `512 B`, `1.5 KiB`, `20.0 MiB`.
-pub fn bytes(number: u64) -> String {
+pub(crate) fn bytes(number: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     let power = (number.max(1).ilog2() / 10) as usize;
     match power.checked_sub(1) {
@@ -43,7 +43,7 @@ pub fn bytes(number: u64) -> String {
 }
 
 /// `1,240 tokens, 0.0123` of what jobs say that they have used; none if they say nothing.
-pub fn usage(usage: &Value) -> Option<String> {
+pub(crate) fn usage(usage: &Value) -> Option<String> {
     let amount = |what: &str| usage.get(what).and_then(Value::as_int).and_then(|amount| u64::try_from(amount).ok());
     let amount = |what: &str| amount(what).filter(|amount| *amount > 0).map(|amount| words::amount(what, amount));
     let tokens = amount("tokens").map(|tokens| format!("{tokens} tokens"));

@@ -15,12 +15,12 @@ use crate::config::{Settings, Target};
 use crate::failure::Failure;
 
 /// The tools that are always there. Activities come from the settings.
-pub fn names() -> Vec<&'static str> {
+pub(crate) fn names() -> Vec<&'static str> {
     infos().into_iter().map(|info| info.name).collect()
 }
 
 /// What each of them takes and gives, by name.
-pub fn infos() -> Vec<&'static ToolInfo> {
+pub(crate) fn infos() -> Vec<&'static ToolInfo> {
     let mut infos = tool_infos();
     infos.extend([&AGENT_FILES, &AGENT_MODEL, &AGENT_TOOL]);
     infos.sort_by_key(|info| info.name);
@@ -28,24 +28,24 @@ pub fn infos() -> Vec<&'static ToolInfo> {
 }
 
 /// Those that workflows of agents are made of; nobody calls them by name.
-pub fn is_internal(info: &ToolInfo) -> bool {
+pub(crate) fn is_internal(info: &ToolInfo) -> bool {
     [AGENT_FILES.name, AGENT_TOOL.name, AGENT_MODEL.name].contains(&info.name)
 }
 
 /// Where models are if nobody says otherwise.
 const MODEL_URL: &str = "https://api.openai.com/v1";
 
-pub fn tools(settings: &Settings) -> Result<Tools, Failure> {
+pub(crate) fn tools(settings: &Settings) -> Result<Tools, Failure> {
     Ok(crate::secrets::edge(settings)?.around(trusted(settings)?))
 }
 
 /// All tools for files that are trusted, before anything stands around them.
-pub fn trusted(settings: &Settings) -> Result<Tools, Failure> {
+pub(crate) fn trusted(settings: &Settings) -> Result<Tools, Failure> {
     tools_within(settings, Outbound::open(), &Manners::of_run(settings))
 }
 
 /// All tools, for definitions that may reach so much. What the settings themselves name is reached besides.
-pub fn tools_within(settings: &Settings, outbound: Outbound, manners: &Manners) -> Result<Tools, Failure> {
+pub(crate) fn tools_within(settings: &Settings, outbound: Outbound, manners: &Manners) -> Result<Tools, Failure> {
     let reply_bytes_max = settings.limits.tool_reply_bytes_max;
     let options = HttpOptions { outbound, reply_bytes_max, ..HttpOptions::default() };
     let http = HttpTool::new(options.clone());
@@ -72,7 +72,7 @@ pub fn tools_within(settings: &Settings, outbound: Outbound, manners: &Manners) 
 }
 
 /// A run that goes on needs what it began with: without it, it would fail for good.
-pub fn check(plan: &Plan, settings: &Settings) -> Result<(), Failure> {
+pub(crate) fn check(plan: &Plan, settings: &Settings) -> Result<(), Failure> {
     let mut names = names();
     names.extend([windlass_agents::AGENT_TOOL.name, windlass_agents::AGENT_FILES.name]);
     let known = |tool: &str| names.contains(&tool) || settings.activities.iter().any(|activity| activity.name == tool);
@@ -111,12 +111,12 @@ fn unknown_definition(plan: &Plan) -> Option<&str> {
     names.into_iter().find(|name| !whole(name))
 }
 
-pub fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// The aliases that are known, for `check`. Those of the environment are spelled as there.
-pub fn aliases(settings: &Settings) -> Vec<String> {
+pub(crate) fn aliases(settings: &Settings) -> Vec<String> {
     let prefix = windlass_tools::auth_variable("");
     let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let from_variables = variables.filter_map(|name| name.strip_prefix(&prefix).map(str::to_owned));
@@ -124,7 +124,7 @@ pub fn aliases(settings: &Settings) -> Vec<String> {
 }
 
 /// Aliases of credentials: from the environment, then from `[auth]` of the settings. Read when they are used.
-pub fn credentials(settings: &Settings) -> NamedCredentials {
+pub(crate) fn credentials(settings: &Settings) -> NamedCredentials {
     let (entries, reasons) = (settings.auth.clone(), settings.auth.clone());
     NamedCredentials::new(move |name| variable(name).or_else(|| entries.text(name)))
         .with_reasons(move |name| reasons.reason(name))

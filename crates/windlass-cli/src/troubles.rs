@@ -26,7 +26,7 @@ struct Found {
 }
 
 /// A sentence each.
-pub fn of(
+pub(crate) fn of(
     store: &dyn StoreRead,
     run: &Arc<str>,
     plan: &Plan,

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::stores;
 
 /// Whether a run, or one that it comes from by calls, restarts and retries, is of a definition that a server has.
-pub fn is_served(store: &dyn Store, row: &RunRow) -> Result<bool, Failure> {
+pub(crate) fn is_served(store: &dyn Store, row: &RunRow) -> Result<bool, Failure> {
     let mut row = row.clone();
     loop {
         if store.record(PLAN, &row.plan.to_string())?.is_some() {
@@ -26,7 +26,7 @@ pub fn is_served(store: &dyn Store, row: &RunRow) -> Result<bool, Failure> {
 }
 
 /// Why a run of a server is not `resume`d, `retry`ed or `restart`ed here.
-pub fn refusal(global: &Global, row: &RunRow, what: &str) -> Failure {
+pub(crate) fn refusal(global: &Global, row: &RunRow, what: &str) -> Failure {
     let (run, definition) = (&row.run, &row.definition);
     let why = format!(
         "`{run}` is a run of `{definition}`, which is registered with a server: here it would get the rights of this terminal \
@@ -43,6 +43,6 @@ pub fn refusal(global: &Global, row: &RunRow, what: &str) -> Failure {
 }
 
 /// A server leaves it alone until somebody wants it to go on.
-pub fn is_held(row: &RunRow) -> bool {
+pub(crate) fn is_held(row: &RunRow) -> bool {
     matches!(row.status, RunStatus::Paused | RunStatus::Quarantined)
 }

@@ -150,7 +150,7 @@ mod parcels {
 
     #[derive(Event, Serialize, Deserialize)]
     #[event(name = "order.placed", start)]
-    pub struct Placed {
+    pub(crate) struct Placed {
         pub parcels: u64,
     }
 
@@ -168,12 +168,12 @@ mod parcels {
 
     #[derive(Debug, Event, Serialize, Deserialize)]
     #[event(name = "order.done", stop)]
-    pub struct Done {
+    pub(crate) struct Done {
         pub sent: u64,
     }
 
     /// Parcel 1 is lost once, and for good; another one is sent instead.
-    pub fn workflow() -> Workflow {
+    pub(crate) fn workflow() -> Workflow {
         let builder = Workflow::builder("parcels")
             .step("split", |order: Placed| async move {
                 Ok((0..order.parcels).map(|number| Wanted { number }).collect::<Vec<_>>())

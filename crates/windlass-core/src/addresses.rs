@@ -24,7 +24,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    pub fn of(plan: &Plan) -> Result<Addresses, PlanError> {
+    pub(crate) fn of(plan: &Plan) -> Result<Addresses, PlanError> {
         check(plan)?;
         let mut all =
             Addresses { in_use: plan.nodes.iter().any(|node| node.mailbox.is_some()), ..Addresses::default() };
@@ -59,36 +59,36 @@ impl Addresses {
     }
 
     /// Somebody can be written to.
-    pub fn in_use(&self) -> bool {
+    pub(crate) fn in_use(&self) -> bool {
         self.in_use
     }
 
     /// Nodes at this address, which has its last part first.
-    pub fn at(&self, last_first: &str) -> &[NodeId] {
+    pub(crate) fn at(&self, last_first: &str) -> &[NodeId] {
         self.by_end.get(&kept_under(last_first)).map_or(&[], Vec::as_slice)
     }
 
     /// Nodes whose address ends like this one, which has its last part first.
-    pub fn ending(&self, last_first: &str) -> impl Iterator<Item = NodeId> {
+    pub(crate) fn ending(&self, last_first: &str) -> impl Iterator<Item = NodeId> {
         let start = kept_under(last_first) + ".";
         let from = self.by_end.range(start.clone()..);
         from.take_while(move |(key, _)| key.starts_with(&start)).flat_map(|(_, nodes)| nodes.iter().copied())
     }
 
     /// Nodes with a mailbox, outside of loops, inside a node or it itself.
-    pub fn inside(&self, node: NodeId) -> &[NodeId] {
+    pub(crate) fn inside(&self, node: NodeId) -> &[NodeId] {
         self.inside.get(&node).map_or(&[], Vec::as_slice)
     }
 
-    pub fn in_loop(&self, node: NodeId) -> bool {
+    pub(crate) fn in_loop(&self, node: NodeId) -> bool {
         self.in_loop.contains(&node)
     }
 
-    pub fn shown(&self, node: NodeId) -> Option<&Arc<str>> {
+    pub(crate) fn shown(&self, node: NodeId) -> Option<&Arc<str>> {
         self.shown.get(&node)
     }
 
-    pub fn all(&self) -> impl Iterator<Item = (NodeId, &Arc<str>)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (NodeId, &Arc<str>)> {
         self.shown.iter().map(|(node, shown)| (*node, shown))
     }
 }

@@ -124,7 +124,7 @@ limits! {
 impl Limits {
     /// A limit of nothing would stop the engine itself: these are at least 1.
     #[must_use]
-    pub fn at_least_one(mut self) -> Limits {
+    pub(crate) fn at_least_one(mut self) -> Limits {
         for limit in
             [&mut self.slice_turns, &mut self.slice_items, &mut self.loop_chunk_items, &mut self.snapshot_interval]
         {

@@ -43,7 +43,7 @@ impl ErrorInfo {
 
     /// The same without what it says of values.
     #[must_use]
-    pub fn veiled(self) -> ErrorInfo {
+    pub(crate) fn veiled(self) -> ErrorInfo {
         let message = "it failed; what it got and what it gave is not shown".into();
         ErrorInfo { message, hint: None, facts: Value::Null, ..self }
     }
@@ -93,7 +93,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// It had a frame, however that ended.
-    pub fn ran(&self) -> bool {
+    pub(crate) fn ran(&self) -> bool {
         self.attempts > 0
     }
 }
@@ -313,7 +313,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub const ALL: [Reason; 9] = [
+    pub(crate) const ALL: [Reason; 9] = [
         Reason::Condition,
         Reason::Items,
         Reason::Judge,

@@ -137,23 +137,4 @@ impl TickKind {
             TickKind::Proceed => "Proceed",
         }
     }
-
-    /// The request this tick answers, if it came through the inbox.
-    pub fn request(&self) -> Option<&Arc<str>> {
-        match self {
-            TickKind::AddEvent { request, .. }
-            | TickKind::CancelRun { request, .. }
-            | TickKind::Pause { request }
-            | TickKind::Resume { request } => request.as_ref(),
-            TickKind::StepResult { .. }
-            | TickKind::LeaseLost { .. }
-            | TickKind::CallResult { .. }
-            | TickKind::PublishEvent { .. }
-            | TickKind::Timeout
-            | TickKind::TimerDue
-            | TickKind::Progress { .. }
-            | TickKind::Restart
-            | TickKind::Proceed => None,
-        }
-    }
 }

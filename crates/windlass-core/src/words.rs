@@ -22,7 +22,7 @@ pub(crate) fn counted(what: &str) -> String {
 }
 
 /// `4,212`.
-pub fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -35,13 +35,13 @@ pub fn grouped(number: u64) -> String {
 }
 
 /// `0.008` of 8000 millionths.
-pub fn money(millionths: u64) -> String {
+pub(crate) fn money(millionths: u64) -> String {
     let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// `1h30m`, `20s`, `500ms`.
-pub fn span(span: Duration) -> String {
+pub(crate) fn span(span: Duration) -> String {
     let ms = span.as_ms();
     let parts = [(ms / 3_600_000, "h"), (ms / 60_000 % 60, "m"), (ms / 1_000 % 60, "s"), (ms % 1_000, "ms")];
     let text: String = parts.iter().filter(|(n, _)| *n > 0).map(|(n, unit)| format!("{n}{unit}")).collect();

@@ -57,14 +57,14 @@ pub(crate) struct Common<'a> {
 }
 
 impl Common<'_> {
-    pub fn has_option(&self, name: &str) -> bool {
+    pub(crate) fn has_option(&self, name: &str) -> bool {
         self.options.iter().any(|option| option.eq_ignore_ascii_case(name))
     }
 }
 
 impl Compiler<'_> {
     /// Compiles an action whose name is registered already. There is always a node, so that its neighbours keep theirs.
-    pub fn action(&mut self, name: &Arc<str>, name_span: Span, node: &Node, place: &Place) -> NodeId {
+    pub(crate) fn action(&mut self, name: &Arc<str>, name_span: Span, node: &Node, place: &Place) -> NodeId {
         if !self.count_action(name_span) {
             return self.reserve(name.clone(), "unknown", place, node.span);
         }

@@ -22,7 +22,7 @@ const MODEL_INPUTS: &[&str] =
     &["prompt", "systemPrompt", "messages", "model", "temperature", "topP", "maxTokens", "responseFormat"];
 
 impl Compiler<'_> {
-    pub fn activity(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
+    pub(crate) fn activity(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
         let name = current.fields.take_any(NAMES, &mut self.diagnostics);
         self.effect_retry(current);
         let input = self.activity_input(current);
@@ -133,7 +133,7 @@ impl Compiler<'_> {
     }
 
     /// A value that is just what it is.
-    pub fn constant(&mut self, value: Value, span: Span) -> ExprId {
+    pub(crate) fn constant(&mut self, value: Value, span: Span) -> ExprId {
         self.add_expression(Tongue::Wdl, expr::literal(&value), Mode::Value, span)
     }
 
@@ -156,7 +156,7 @@ impl Compiler<'_> {
         }
     }
 
-    pub fn ai(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn ai(&mut self, current: &mut Current) -> Option<NodeKind> {
         let mut entries = Vec::new();
         for name in MODEL_INPUTS {
             if let Some(node) = current.fields.take(name, &mut self.diagnostics) {
@@ -182,7 +182,7 @@ impl Compiler<'_> {
         Some(NodeKind::lone(Action::Effect(Effect::new("model", input))))
     }
 
-    pub fn check_tool(&mut self, tool: &str, span: Span) -> Option<()> {
+    pub(crate) fn check_tool(&mut self, tool: &str, span: Span) -> Option<()> {
         let tools = &self.options.tools;
         if tools.iter().any(|known| known == tool) {
             return Some(());

@@ -17,7 +17,7 @@ const FORM: &[&str] = &["title", "message", "schema", "assignees"];
 
 impl Compiler<'_> {
     /// The answer is the action's output; whether it is a yes is for the definition to say.
-    pub fn approval(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn approval(&mut self, current: &mut Current) -> Option<NodeKind> {
         let signal = current.fields.take("signal", &mut self.diagnostics).map(|node| self.signal_name(node));
         let mut entries = Vec::new();
         for name in FORM {
@@ -38,7 +38,7 @@ impl Compiler<'_> {
     }
 
     /// `{"signal": {"name": …}}` of a `wait`.
-    pub fn wait_for_signal(&mut self, current: &mut Current, node: &Node) -> Option<NodeKind> {
+    pub(crate) fn wait_for_signal(&mut self, current: &mut Current, node: &Node) -> Option<NodeKind> {
         let mut object = Object::read(node, "`signal`", &mut self.diagnostics)?;
         let name = object.take("name");
         object.finish(codes::UNKNOWN_KEY, "`signal`", &mut self.diagnostics);

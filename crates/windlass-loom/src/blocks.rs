@@ -18,13 +18,13 @@ const RUN_STATUSES: &[(&str, Status)] =
 
 impl Compiler<'_> {
     /// In both, actions that do not wait for each other run side by side.
-    pub fn block(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn block(&mut self, current: &mut Current) -> Option<NodeKind> {
         let actions = current.fields.require("actions", &mut self.diagnostics)?;
         let place = Place { parent: current.id, scope: current.place.scope, top: false };
         Some(NodeKind::Graph(self.children(actions, &place, Order::Together)))
     }
 
-    pub fn terminate(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn terminate(&mut self, current: &mut Current) -> Option<NodeKind> {
         let around = self.scopes.loops(current.place.scope).next().map(|frame| frame.name.clone());
         if let Some(name) = around {
             let message = format!("`terminate` is not allowed inside a loop; this one is inside `{name}`");

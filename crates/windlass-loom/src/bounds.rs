@@ -24,7 +24,7 @@ pub(crate) struct Bounds {
 
 impl Compiler<'_> {
     /// `inner` is the scope of a turn; a budget is worked out before the first one.
-    pub fn bounds(&mut self, current: &mut Current, inner: ScopeId) -> Bounds {
+    pub(crate) fn bounds(&mut self, current: &mut Current, inner: ScopeId) -> Bounds {
         let mut take = |name| current.fields.take(name, &mut self.diagnostics);
         let (break_when, budget, stall) = (take("breakWhen"), take("budget"), take("stall"));
         Bounds {

@@ -14,7 +14,7 @@ use crate::graph::Order;
 use crate::scopes::Place;
 
 impl Compiler<'_> {
-    pub fn if_action(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn if_action(&mut self, current: &mut Current) -> Option<NodeKind> {
         let scope = current.place.scope;
         let condition = current.fields.take_any(&["expression", "condition"], &mut self.diagnostics);
         if condition.is_none() {
@@ -38,7 +38,7 @@ impl Compiler<'_> {
         self.body((name, which), current.id, actions, current.place.scope, Order::Together)
     }
 
-    pub fn switch(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn switch(&mut self, current: &mut Current) -> Option<NodeKind> {
         let on = current.fields.take_any(&["expression", "on"], &mut self.diagnostics);
         if on.is_none() {
             current.fields.missing("expression", &mut self.diagnostics);

@@ -13,7 +13,7 @@ use crate::compiler::Compiler;
 use crate::expr::{self, Tongue};
 
 impl Compiler<'_> {
-    pub fn workflow_action(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn workflow_action(&mut self, current: &mut Current) -> Option<NodeKind> {
         let scope = current.place.scope;
         let definition = self.called(current);
         let body = current.fields.take("body", &mut self.diagnostics);
@@ -39,7 +39,7 @@ impl Compiler<'_> {
     }
 
     /// A child run of a definition that is named here.
-    pub fn call(&mut self, (definition, span): (&str, Span), input: ExprId) -> NodeKind {
+    pub(crate) fn call(&mut self, (definition, span): (&str, Span), input: ExprId) -> NodeKind {
         let known = self.options.registered.has_definition(definition);
         if !known && !self.calls.iter().any(|(name, _)| *name == definition) {
             self.calls.push((definition.into(), span));

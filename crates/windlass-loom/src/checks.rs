@@ -29,7 +29,7 @@ pub(crate) fn is_turn_variable(lower: &str) -> bool {
 }
 
 impl Compiler<'_> {
-    pub fn check_references(&mut self) {
+    pub(crate) fn check_references(&mut self) {
         let uses = std::mem::take(&mut self.uses);
         let mut wanted = Wanted::default();
         for found in &uses {
@@ -55,7 +55,7 @@ impl Compiler<'_> {
     }
 
     /// The action that a name means where it is used; it may have no node, if it could not be read.
-    pub fn seen(&self, found: &Use) -> Option<Option<NodeId>> {
+    pub(crate) fn seen(&self, found: &Use) -> Option<Option<NodeId>> {
         let lower = found.name.to_lowercase();
         self.scopes.chain(found.scope).find_map(|scope| scope.names.get(&lower)).map(|named| named.node)
     }

@@ -96,7 +96,7 @@ impl Findings for Compiler<'_> {
 }
 
 impl<'a> Compiler<'a> {
-    pub fn new(source: &'a Source, options: &'a Options, diagnostics: Diagnostics) -> Compiler<'a> {
+    pub(crate) fn new(source: &'a Source, options: &'a Options, diagnostics: Diagnostics) -> Compiler<'a> {
         Compiler {
             options,
             diagnostics,
@@ -122,12 +122,12 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    pub fn limits(&self) -> &'a Limits {
+    pub(crate) fn limits(&self) -> &'a Limits {
         &self.options.limits
     }
 
     /// Takes a name in a scope; another action that has it already is a problem.
-    pub fn register(&mut self, scope: ScopeId, name: &Arc<str>, span: Span) {
+    pub(crate) fn register(&mut self, scope: ScopeId, name: &Arc<str>, span: Span) {
         let names = &mut self.scopes.get_mut(scope).names;
         let named = Named { name: name.clone(), span, node: None };
         if let Some(first) = names.insert(name.to_lowercase(), named) {
@@ -141,41 +141,41 @@ impl<'a> Compiler<'a> {
     }
 
     /// Reserves a node's place before its children; its kind is filled in later.
-    pub fn reserve(&mut self, name: impl Into<Arc<str>>, label: &str, place: &Place, span: Span) -> NodeId {
+    pub(crate) fn reserve(&mut self, name: impl Into<Arc<str>>, label: &str, place: &Place, span: Span) -> NodeId {
         let mut node = PlanNode::new(name, label, Some(place.parent), NodeKind::Graph(graph_of(Vec::new())));
         node.span = source_span(span);
         self.plan.add_node(node)
     }
 
     /// A node that people do not see: a body, a branch.
-    pub fn reserve_hidden(&mut self, name: String, label: &str, parent: NodeId, span: Span) -> NodeId {
+    pub(crate) fn reserve_hidden(&mut self, name: String, label: &str, parent: NodeId, span: Span) -> NodeId {
         let place = Place { parent, scope: crate::scopes::RUN, top: false };
         let id = self.reserve(name, label, &place, span);
         self.node(id).hidden = true;
         id
     }
 
-    pub fn node(&mut self, id: NodeId) -> &mut PlanNode {
+    pub(crate) fn node(&mut self, id: NodeId) -> &mut PlanNode {
         &mut self.plan.nodes[id.0 as usize]
     }
 
     /// Adds an expression, reports what is wrong with it, and notes what it refers to.
-    pub fn expression(&mut self, node: &Node, mode: Mode, scope: ScopeId) -> ExprId {
+    pub(crate) fn expression(&mut self, node: &Node, mode: Mode, scope: ScopeId) -> ExprId {
         self.expression_in(Tongue::Wdl, node, mode, scope)
     }
 
-    pub fn expression_in(&mut self, tongue: Tongue, node: &Node, mode: Mode, scope: ScopeId) -> ExprId {
+    pub(crate) fn expression_in(&mut self, tongue: Tongue, node: &Node, mode: Mode, scope: ScopeId) -> ExprId {
         let source = self.look_at(tongue, node, mode, scope);
         self.add_expression(tongue, source, mode, node.span)
     }
 
     /// An expression that is not looked at again.
-    pub fn add_expression(&mut self, tongue: Tongue, source: Value, mode: Mode, span: Span) -> ExprId {
+    pub(crate) fn add_expression(&mut self, tongue: Tongue, source: Value, mode: Mode, span: Span) -> ExprId {
         add_expression(&mut self.plan, tongue.name(), source, mode, span)
     }
 
     /// The problems and references of something that does not become part of the plan.
-    pub fn look_at(&mut self, tongue: Tongue, node: &Node, mode: Mode, scope: ScopeId) -> Value {
+    pub(crate) fn look_at(&mut self, tongue: Tongue, node: &Node, mode: Mode, scope: ScopeId) -> Value {
         let source = to_value(node);
         for error in self.languages.errors(tongue, &source, mode) {
             self.expression_error(node, error, mode);
@@ -196,7 +196,7 @@ impl<'a> Compiler<'a> {
         source
     }
 
-    pub fn value(&mut self, node: &Node, scope: ScopeId) -> ExprId {
+    pub(crate) fn value(&mut self, node: &Node, scope: ScopeId) -> ExprId {
         self.expression(node, Mode::Value, scope)
     }
 

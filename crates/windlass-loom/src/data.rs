@@ -19,14 +19,14 @@ const JOIN: Shape = &[("from", true), ("joinWith", true)];
 const TABLE: Shape = &[("from", true), ("format", true), ("columns", false)];
 
 impl Compiler<'_> {
-    pub fn compose(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn compose(&mut self, current: &mut Current) -> Option<NodeKind> {
         self.pure.push(current.id);
         let inputs = current.fields.require("inputs", &mut self.diagnostics)?;
         Some(NodeKind::evaluate(self.value(inputs, current.place.scope)))
     }
 
     /// Each operation is a language of its own: its source is the action's input, its value `{"body": result}`.
-    pub fn data(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
+    pub(crate) fn data(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
         self.pure.push(current.id);
         let scope = current.place.scope;
         let (tongue, shape) = operation(kind)?;

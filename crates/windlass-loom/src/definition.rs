@@ -53,7 +53,7 @@ fn has_schema(node: &Node, part: &str) -> bool {
 }
 
 impl Compiler<'_> {
-    pub fn workflow(&mut self, tree: &Node) {
+    pub(crate) fn workflow(&mut self, tree: &Node) {
         match layout(tree) {
             Some(Layout::Whole { definition, wrapper }) => self.definition(definition, wrapper),
             Some(Layout::Action(action)) => self.bare_action(action),

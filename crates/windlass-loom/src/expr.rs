@@ -19,7 +19,7 @@ pub(crate) enum Tongue {
 }
 
 impl Tongue {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Tongue::Wdl => "wdl",
             Tongue::Join => "wdl.join",
@@ -31,7 +31,7 @@ impl Tongue {
     }
 
     /// Whether `item()` is the element at hand there, whatever loop is around: not in what the elements come from.
-    pub fn has_element(self, pointer: &[PathPart]) -> bool {
+    pub(crate) fn has_element(self, pointer: &[PathPart]) -> bool {
         let list = matches!(pointer.first(), Some(PathPart::Key(key)) if **key == *"from");
         matches!(self, Tongue::Query | Tongue::Select | Tongue::Table) && !list
     }
@@ -71,11 +71,11 @@ pub(crate) struct References {
 pub(crate) struct Languages(Vec<Arc<dyn Language>>);
 
 impl Languages {
-    pub fn new() -> Languages {
+    pub(crate) fn new() -> Languages {
         Languages(wdl::languages())
     }
 
-    pub fn errors(&self, tongue: Tongue, source: &Value, mode: Mode) -> Vec<CompileError> {
+    pub(crate) fn errors(&self, tongue: Tongue, source: &Value, mode: Mode) -> Vec<CompileError> {
         let language = self.0.iter().find(|language| language.name() == tongue.name());
         language.and_then(|language| language.compile(source, mode).err()).unwrap_or_default()
     }

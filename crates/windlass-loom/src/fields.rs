@@ -12,25 +12,29 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Fields of an action whose `inputs`, if there are any, are an object of fields.
-    pub fn open(mut action: Object<'a>, label: &'static str, diagnostics: &mut Diagnostics) -> Fields<'a> {
+    pub(crate) fn open(mut action: Object<'a>, label: &'static str, diagnostics: &mut Diagnostics) -> Fields<'a> {
         let inputs = action.take("inputs").and_then(|node| Object::read(node, "`inputs`", diagnostics));
         Fields { action, inputs, label }
     }
 
     /// Fields of an action whose `inputs` are something else.
-    pub fn plain(action: Object<'a>, label: &'static str) -> Fields<'a> {
+    pub(crate) fn plain(action: Object<'a>, label: &'static str) -> Fields<'a> {
         Fields { action, inputs: None, label }
     }
 
-    pub fn span(&self) -> Span {
+    pub(crate) fn span(&self) -> Span {
         self.action.span()
     }
 
-    pub fn take(&mut self, name: &'static str, diagnostics: &mut Diagnostics) -> Option<&'a Node> {
+    pub(crate) fn take(&mut self, name: &'static str, diagnostics: &mut Diagnostics) -> Option<&'a Node> {
         self.take_entry(name, diagnostics).map(|(_, node)| node)
     }
 
-    pub fn take_entry(&mut self, name: &'static str, diagnostics: &mut Diagnostics) -> Option<(&'a Key, &'a Node)> {
+    pub(crate) fn take_entry(
+        &mut self,
+        name: &'static str,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<(&'a Key, &'a Node)> {
         let outer = self.action.take_entry(name);
         let inner = self.inputs.as_mut().and_then(|inputs| inputs.take_entry(name));
         if let (Some((first, _)), Some((second, _))) = (outer, inner) {
@@ -42,7 +46,11 @@ impl<'a> Fields<'a> {
     }
 
     /// A field that goes by several names; two of them at once is a problem.
-    pub fn take_any(&mut self, names: &[&'static str], diagnostics: &mut Diagnostics) -> Option<(&'a Key, &'a Node)> {
+    pub(crate) fn take_any(
+        &mut self,
+        names: &[&'static str],
+        diagnostics: &mut Diagnostics,
+    ) -> Option<(&'a Key, &'a Node)> {
         let found: Vec<_> = names.iter().filter_map(|name| self.take_entry(name, diagnostics)).collect();
         if let [first, second, ..] = found.as_slice() {
             let message = format!("`{}` and `{}` exclude each other", first.0.text, second.0.text);
@@ -53,7 +61,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Like `take`, but its absence is a problem.
-    pub fn require(&mut self, name: &'static str, diagnostics: &mut Diagnostics) -> Option<&'a Node> {
+    pub(crate) fn require(&mut self, name: &'static str, diagnostics: &mut Diagnostics) -> Option<&'a Node> {
         let found = self.take(name, diagnostics);
         if found.is_none() {
             self.missing(name, diagnostics);
@@ -61,22 +69,22 @@ impl<'a> Fields<'a> {
         found
     }
 
-    pub fn missing(&self, name: &str, diagnostics: &mut Diagnostics) {
+    pub(crate) fn missing(&self, name: &str, diagnostics: &mut Diagnostics) {
         let at = Span::new(self.span().start, self.span().start + 1);
         let message = format!("this action of type `{}` needs `{name}`", self.label);
         diagnostics.push(Diagnostic::error(codes::MISSING_KEY, at, message).hint(format!("add `{name}`")));
     }
 
     /// Only on the action itself.
-    pub fn action(&mut self) -> &mut Object<'a> {
+    pub(crate) fn action(&mut self) -> &mut Object<'a> {
         &mut self.action
     }
 
-    pub fn inputs(&mut self) -> Option<&mut Object<'a>> {
+    pub(crate) fn inputs(&mut self) -> Option<&mut Object<'a>> {
         self.inputs.as_mut()
     }
 
-    pub fn finish(self, diagnostics: &mut Diagnostics) {
+    pub(crate) fn finish(self, diagnostics: &mut Diagnostics) {
         let what = format!("an action of type `{}`", self.label);
         self.action.finish(codes::UNKNOWN_KEY, &what, diagnostics);
         if let Some(inputs) = self.inputs {

@@ -13,7 +13,7 @@ use crate::graph::Order;
 use crate::scopes::LoopFrame;
 
 impl Compiler<'_> {
-    pub fn foreach(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn foreach(&mut self, current: &mut Current) -> Option<NodeKind> {
         let outer = current.place.scope;
         let items = current.fields.take_any(&["foreach", "items"], &mut self.diagnostics);
         if items.is_none() {

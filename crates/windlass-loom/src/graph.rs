@@ -39,7 +39,7 @@ struct Entry<'a> {
 
 impl Compiler<'_> {
     /// A hidden graph of actions: the body of a loop, a branch.
-    pub fn body(
+    pub(crate) fn body(
         &mut self,
         (name, label): (String, &str),
         parent: NodeId,
@@ -53,7 +53,7 @@ impl Compiler<'_> {
         id
     }
 
-    pub fn children(&mut self, actions: &Node, place: &Place, order: Order) -> Graph {
+    pub(crate) fn children(&mut self, actions: &Node, place: &Place, order: Order) -> Graph {
         let mut entries = self.entries(actions);
         // One more than is allowed, so that it is reported.
         entries.truncate(self.limits().definition_actions_max + 1);
@@ -76,7 +76,7 @@ impl Compiler<'_> {
     }
 
     /// One whose static result is to be skipped has a condition that never holds.
-    pub fn child(&mut self, node: NodeId, after: Vec<After>) -> Child {
+    pub(crate) fn child(&mut self, node: NodeId, after: Vec<After>) -> Child {
         let never = self.skipped.contains(&node).then(|| {
             let span = self.plan.node(node).span;
             self.add_expression(
@@ -163,7 +163,7 @@ impl Compiler<'_> {
         accepts
     }
 
-    pub fn status(&mut self, node: &Node) -> Option<Status> {
+    pub(crate) fn status(&mut self, node: &Node) -> Option<Status> {
         let text = &expect_text(node, "a status", &mut self.diagnostics)?.text;
         let found = STATUSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, status)| *status);
         if found.is_none() {

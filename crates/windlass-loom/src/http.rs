@@ -17,7 +17,7 @@ const LOGINS: &[&str] = &["Basic", "Raw"];
 const OTHER_LOGINS: &[&str] = &["ActiveDirectoryOAuth", "ClientCertificate", "ManagedServiceIdentity"];
 
 impl Compiler<'_> {
-    pub fn http(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn http(&mut self, current: &mut Current) -> Option<NodeKind> {
         let scope = current.place.scope;
         let mut entries = Vec::new();
         let method = current.fields.take("method", &mut self.diagnostics);
@@ -51,7 +51,7 @@ impl Compiler<'_> {
     }
 
     /// `retry` is the seed's and was read already; `retryPolicy` is Azure's. Either, also as `none`, replaces a default.
-    pub fn effect_retry(&mut self, current: &mut Current) {
+    pub(crate) fn effect_retry(&mut self, current: &mut Current) {
         let policy = current.fields.take_entry("retryPolicy", &mut self.diagnostics);
         let Some((key, node)) = policy else { return };
         if let Some((other, _)) = current.fields.action().peek("retry") {

@@ -115,8 +115,3 @@ pub fn compile_tree(
 pub fn recognise(tree: &Node) -> bool {
     definition::recognise(tree)
 }
-
-/// The action types that compile, as the documentation writes them.
-pub fn action_types() -> Vec<&'static str> {
-    types::supported_names().collect()
-}

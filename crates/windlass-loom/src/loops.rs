@@ -23,7 +23,7 @@ enum Form {
 }
 
 impl Compiler<'_> {
-    pub fn condition_loop(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
+    pub(crate) fn condition_loop(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
         let outer = current.place.scope;
         let condition = current.fields.take_any(&["condition", "expression"], &mut self.diagnostics);
         match condition {
@@ -154,13 +154,13 @@ impl Compiler<'_> {
         Some(amount)
     }
 
-    pub fn over_limit(&mut self, span: Span, message: String, key: &str) {
+    pub(crate) fn over_limit(&mut self, span: Span, message: String, key: &str) {
         let hint = format!("ask for less; whoever runs the engine can raise `{key}` in windlass.toml");
         self.push(Diagnostic::error(codes::OVER_LIMIT, span, message).hint(hint));
     }
 
     /// An integer from 0, or an expression that gives one.
-    pub fn whole_number(&mut self, node: &Node, what: &str, scope: ScopeId) -> Option<Amount<u64>> {
+    pub(crate) fn whole_number(&mut self, node: &Node, what: &str, scope: ScopeId) -> Option<Amount<u64>> {
         match &node.kind {
             Kind::Number(Value::Int(number)) if *number >= 0 => Some(Amount::Fixed(number.unsigned_abs())),
             Kind::Number(number) => {

@@ -9,7 +9,7 @@ use crate::compiler::{Compiler, Use};
 
 impl Compiler<'_> {
     /// Warns of reading an action that nobody waits for. Such a read fails, or depends on luck.
-    pub fn check_order(&mut self, found: &Use, target: Option<NodeId>) {
+    pub(crate) fn check_order(&mut self, found: &Use, target: Option<NodeId>) {
         let (Some(reader), Some(target)) = (found.node, target) else { return };
         let (readers, targets) = (self.line(reader), self.line(target));
         let shared = readers.iter().zip(&targets).take_while(|(a, b)| a == b).count();
@@ -51,7 +51,7 @@ impl Compiler<'_> {
     }
 
     /// From the root down to a node.
-    pub fn line(&self, node: NodeId) -> Vec<NodeId> {
+    pub(crate) fn line(&self, node: NodeId) -> Vec<NodeId> {
         let mut line: Vec<NodeId> = std::iter::successors(Some(node), |id| self.plan.node(*id).parent).collect();
         line.reverse();
         line

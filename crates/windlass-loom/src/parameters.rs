@@ -12,7 +12,7 @@ use crate::variables::{described, holds, kind_name};
 
 impl Compiler<'_> {
     /// Those of the definition, then the values that the file has beside it, as exports and Standard projects do.
-    pub fn parameters(&mut self, node: Option<&Node>, wrapper: Option<&Node>) {
+    pub(crate) fn parameters(&mut self, node: Option<&Node>, wrapper: Option<&Node>) {
         let object = node.and_then(|node| Object::read(node, "`parameters`", &mut self.diagnostics));
         for (key, node) in object.iter().flat_map(Object::rest) {
             if let Some(parameter) = self.parameter(&key.text, node) {
@@ -31,7 +31,7 @@ impl Compiler<'_> {
     }
 
     /// A value from beside the file; one whose settings are not there is none.
-    pub fn given_parameter(&self, name: &str, kind: VariableKind) -> Option<Value> {
+    pub(crate) fn given_parameter(&self, name: &str, kind: VariableKind) -> Option<Value> {
         let (_, value) = self.options.parameters.iter().find(|(given, _)| given.eq_ignore_ascii_case(name))?;
         let resolved = expr::with_settings(value, &self.options.settings).ok()?;
         Some(if resolved == *value { resolved } else { as_kind(kind, resolved) })

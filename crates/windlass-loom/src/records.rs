@@ -22,7 +22,7 @@ struct OfLoop {
 
 impl Compiler<'_> {
     /// The loop that has ended where an action inside it is read, and that action if it could be read.
-    pub fn seen_inside(&self, found: &Use) -> Option<(NodeId, Option<NodeId>)> {
+    pub(crate) fn seen_inside(&self, found: &Use) -> Option<(NodeId, Option<NodeId>)> {
         if found.refers != Refers::Action || self.seen(found).is_some() {
             return None;
         }
@@ -33,20 +33,20 @@ impl Compiler<'_> {
         }
     }
 
-    pub fn want_record(&self, found: &Use, wanted: &mut Wanted) {
+    pub(crate) fn want_record(&self, found: &Use, wanted: &mut Wanted) {
         if let Some((looping, Some(node))) = self.seen_inside(found) {
             wanted.0.entry(looping).or_default().named.insert(node);
         }
     }
 
-    pub fn want_records(&self, found: &Use, wanted: &mut Wanted) {
+    pub(crate) fn want_records(&self, found: &Use, wanted: &mut Wanted) {
         if let Some(looping) = self.seen(found).flatten() {
             wanted.0.entry(looping).or_default().listed = true;
         }
     }
 
     /// Of every turn for items, of the last one for a condition.
-    pub fn keep_records(&mut self, wanted: Wanted) {
+    pub(crate) fn keep_records(&mut self, wanted: Wanted) {
         for (id, OfLoop { listed, named }) in wanted.0 {
             let node = self.plan.node(id);
             let NodeKind::Loop(looping) = &node.kind else { continue };

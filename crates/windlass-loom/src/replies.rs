@@ -11,7 +11,7 @@ use crate::compiler::Compiler;
 use crate::expr::{self, Tongue};
 
 impl Compiler<'_> {
-    pub fn response(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn response(&mut self, current: &mut Current) -> Option<NodeKind> {
         self.check_reply_place(current);
         let scope = current.place.scope;
         let span = current.fields.span();

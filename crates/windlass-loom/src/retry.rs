@@ -86,11 +86,11 @@ fn exponential(defaults: &Defaults) -> Retry {
 }
 
 impl Compiler<'_> {
-    pub fn seed_retry(&mut self, node: &Node, scope: ScopeId) -> Option<Retry> {
+    pub(crate) fn seed_retry(&mut self, node: &Node, scope: ScopeId) -> Option<Retry> {
         self.policy(node, &SEED, scope)
     }
 
-    pub fn azure_retry(&mut self, node: &Node, scope: ScopeId) -> Option<Retry> {
+    pub(crate) fn azure_retry(&mut self, node: &Node, scope: ScopeId) -> Option<Retry> {
         // An explicit policy of Azure's has bounds only if it gives them.
         let explicit =
             node.get("type").and_then(Node::as_str).is_some_and(|text| !text.eq_ignore_ascii_case("default"));
@@ -223,7 +223,7 @@ impl Compiler<'_> {
     }
 
     /// One action inside, tried again; the output says how it went.
-    pub fn retry_action(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn retry_action(&mut self, current: &mut Current) -> Option<NodeKind> {
         let scope = current.place.scope;
         let policy = current.fields.take_any(&["retryPolicy", "retry"], &mut self.diagnostics);
         let retry = match policy {
@@ -259,7 +259,7 @@ impl Compiler<'_> {
     }
 
     /// A lone task keeps its retry to itself.
-    pub fn put_retry(&mut self, child: windlass_core::plan::NodeId, retry: Option<Retry>) {
+    pub(crate) fn put_retry(&mut self, child: windlass_core::plan::NodeId, retry: Option<Retry>) {
         let node = self.node(child);
         if let NodeKind::Pipeline(pipeline) = &mut node.kind
             && let [task] = pipeline.tasks.as_mut_slice()

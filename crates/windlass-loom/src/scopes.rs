@@ -52,22 +52,22 @@ pub(crate) struct Named {
 pub(crate) struct Scopes(Vec<Scope>);
 
 impl Scopes {
-    pub fn new() -> Scopes {
+    pub(crate) fn new() -> Scopes {
         let empty = || Scope { parent: None, around: None, names: HashMap::new() };
         Scopes(vec![empty(), empty()])
     }
 
-    pub fn open(&mut self, parent: ScopeId, around: LoopFrame) -> ScopeId {
+    pub(crate) fn open(&mut self, parent: ScopeId, around: LoopFrame) -> ScopeId {
         self.0.push(Scope { parent: Some(parent), around: Some(around), names: HashMap::new() });
         ScopeId(self.0.len() - 1)
     }
 
-    pub fn get_mut(&mut self, id: ScopeId) -> &mut Scope {
+    pub(crate) fn get_mut(&mut self, id: ScopeId) -> &mut Scope {
         &mut self.0[id.0]
     }
 
     /// The scope and those around it, innermost first.
-    pub fn chain(&self, id: ScopeId) -> impl Iterator<Item = &Scope> {
+    pub(crate) fn chain(&self, id: ScopeId) -> impl Iterator<Item = &Scope> {
         let mut next = Some(id);
         std::iter::from_fn(move || {
             let scope = &self.0[next?.0];
@@ -77,12 +77,12 @@ impl Scopes {
     }
 
     /// The loops around a scope, innermost first.
-    pub fn loops(&self, id: ScopeId) -> impl Iterator<Item = &LoopFrame> {
+    pub(crate) fn loops(&self, id: ScopeId) -> impl Iterator<Item = &LoopFrame> {
         self.chain(id).filter_map(|scope| scope.around.as_ref())
     }
 
     /// The bodies of loops in sight that hold a name: of the innermost place where there are any.
-    pub fn bodies_with(&self, id: ScopeId, lower: &str) -> Vec<&Scope> {
+    pub(crate) fn bodies_with(&self, id: ScopeId, lower: &str) -> Vec<&Scope> {
         let mut next = Some(id);
         while let Some(id) = next {
             let holds = |scope: &&Scope| scope.parent == Some(id) && scope.names.contains_key(lower);
@@ -95,12 +95,12 @@ impl Scopes {
         Vec::new()
     }
 
-    pub fn all(&self) -> impl Iterator<Item = &Scope> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Scope> {
         self.0.iter()
     }
 
     /// Whether a scope is another one or inside it.
-    pub fn is_within(&self, inner: ScopeId, outer: ScopeId) -> bool {
+    pub(crate) fn is_within(&self, inner: ScopeId, outer: ScopeId) -> bool {
         let mut next = Some(inner);
         while let Some(id) = next {
             if id == outer {

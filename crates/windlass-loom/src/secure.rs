@@ -22,7 +22,7 @@ struct Tainted {
 }
 
 impl Compiler<'_> {
-    pub fn secure_data(&mut self, node: &Node) -> Veil {
+    pub(crate) fn secure_data(&mut self, node: &Node) -> Veil {
         let mut veil = Veil::default();
         let Some(mut object) = Object::read(node, "`secureData`", &mut self.diagnostics) else { return veil };
         let properties = object.take("properties");
@@ -49,7 +49,7 @@ impl Compiler<'_> {
 
     /// Whoever reads what is secured must not show it either: actions that only compute give it on, variables keep it, and so
     /// may the workflow's outputs.
-    pub fn spread_veils(&mut self, uses: &[Use]) {
+    pub(crate) fn spread_veils(&mut self, uses: &[Use]) {
         let of_trigger = self.plan.veil.inputs;
         if !of_trigger && !self.plan.nodes.iter().any(|node| node.veil.outputs) {
             return;

@@ -22,7 +22,7 @@ pub(crate) struct StaticResult {
 }
 
 impl Compiler<'_> {
-    pub fn static_results(&mut self, node: &Node) {
+    pub(crate) fn static_results(&mut self, node: &Node) {
         let Some(object) = Object::read(node, "`staticResults`", &mut self.diagnostics) else { return };
         for (key, node) in object.rest() {
             if let Some(result) = self.read_static_result(&key.text, node) {
@@ -63,7 +63,7 @@ impl Compiler<'_> {
     }
 
     /// The static result that an action's `runtimeConfiguration` asks for, unless it is switched off.
-    pub fn wanted_static_result(&mut self, node: &Node) -> Option<StaticResult> {
+    pub(crate) fn wanted_static_result(&mut self, node: &Node) -> Option<StaticResult> {
         let mut object = Object::read(node, "`staticResult`", &mut self.diagnostics)?;
         let (name, options) = (object.take("name"), object.take("staticResultOptions"));
         object.finish(codes::UNKNOWN_KEY, "`staticResult`", &mut self.diagnostics);
@@ -102,7 +102,7 @@ impl Compiler<'_> {
     }
 
     /// Puts a static result in the place of what was compiled. What is inside an action would be gone with it.
-    pub fn replaced_by(&mut self, current: &Current, result: &StaticResult) -> Option<NodeKind> {
+    pub(crate) fn replaced_by(&mut self, current: &Current, result: &StaticResult) -> Option<NodeKind> {
         if current.kind.holds_actions() {
             let at = Span::new(current.fields.span().start, current.fields.span().start + 1);
             let message = format!("a static result for an action of type `{}` is not supported", current.fields.label);

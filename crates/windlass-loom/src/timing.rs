@@ -23,7 +23,7 @@ fn is_month(unit: &str) -> bool {
 }
 
 impl Compiler<'_> {
-    pub fn wait(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn wait(&mut self, current: &mut Current) -> Option<NodeKind> {
         let scope = current.place.scope;
         let (key, node) = match current.fields.take_any(&["interval", "until", "signal"], &mut self.diagnostics) {
             Some(found) => found,
@@ -86,7 +86,7 @@ impl Compiler<'_> {
     }
 
     /// `{"interval": {"count", "unit"}}`, `{"count", "unit"}`, or a duration.
-    pub fn delay(&mut self, node: &Node, scope: ScopeId) -> Option<Amount<Duration>> {
+    pub(crate) fn delay(&mut self, node: &Node, scope: ScopeId) -> Option<Amount<Duration>> {
         match node.as_map() {
             Some(entries) if entries.iter().any(|(key, _)| key.text.eq_ignore_ascii_case("interval")) => {
                 let mut object = Object::read(node, "`delay`", &mut self.diagnostics)?;
@@ -173,7 +173,7 @@ impl Compiler<'_> {
     }
 
     /// An ISO 8601 duration, or an expression that gives one.
-    pub fn duration(&mut self, node: &Node, what: &str, scope: ScopeId) -> Option<Amount<Duration>> {
+    pub(crate) fn duration(&mut self, node: &Node, what: &str, scope: ScopeId) -> Option<Amount<Duration>> {
         let Kind::Str(text) = &node.kind else {
             let message = format!("{what} must be a duration such as \"PT5S\", found {}", node.describe());
             self.error(codes::WRONG_KIND, node.span, message, "write it as ISO 8601: \"PT30S\", \"PT5M\", \"PT1H\"");
@@ -195,7 +195,7 @@ impl Compiler<'_> {
     }
 
     /// A duration that must be written down.
-    pub fn literal_duration(&mut self, node: &Node, what: &str) -> Option<Duration> {
+    pub(crate) fn literal_duration(&mut self, node: &Node, what: &str) -> Option<Duration> {
         let text = expect_text(node, what, &mut self.diagnostics)?;
         if expr::is_expression(&text.text) {
             let message = format!("{what} cannot be an expression: that is not supported");
@@ -206,7 +206,7 @@ impl Compiler<'_> {
     }
 
     /// `timeout` is the seed's, `limit.timeout` Azure's; a condition loop keeps its `limit` to itself.
-    pub fn action_timeout(&mut self, current: &mut Current, kind: ActionType) -> Option<Timeout> {
+    pub(crate) fn action_timeout(&mut self, current: &mut Current, kind: ActionType) -> Option<Timeout> {
         let scope = current.place.scope;
         let own = current.fields.action().take_entry("timeout");
         let loops = matches!(kind, ActionType::Until | ActionType::While | ActionType::DoUntil);

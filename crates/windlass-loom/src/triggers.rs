@@ -46,7 +46,7 @@ const WEEK_DAYS: &[&str] = &["Monday", "Tuesday", "Wednesday", "Thursday", "Frid
 const OPTIONS: &[&str] = &["SingleInstance", "EnableSchemaValidation", "SuppressWorkflowHeaders"];
 
 impl Compiler<'_> {
-    pub fn triggers(&mut self, node: &Node) {
+    pub(crate) fn triggers(&mut self, node: &Node) {
         let Some(object) = Object::read(node, "`triggers`", &mut self.diagnostics) else { return };
         let most = self.limits().definition_triggers_max;
         let mut kinds = Vec::new();

@@ -39,7 +39,7 @@ pub(crate) enum ActionType {
 
 impl ActionType {
     /// Whether other actions are written inside it.
-    pub fn holds_actions(self) -> bool {
+    pub(crate) fn holds_actions(self) -> bool {
         use ActionType::{DoUntil, Foreach, If, Parallel, Retry, Scope, Switch, Until, While};
         matches!(self, DoUntil | Foreach | If | Parallel | Retry | Scope | Switch | Until | While)
     }

@@ -24,7 +24,7 @@ const KINDS: &[(&str, VariableKind)] = &[
 ];
 
 impl Compiler<'_> {
-    pub fn initialize_variable(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn initialize_variable(&mut self, current: &mut Current) -> Option<NodeKind> {
         if !current.place.top {
             let hint = "move it out; a `setVariable` in here can give the value";
             let span = current.fields.span();
@@ -98,7 +98,7 @@ impl Compiler<'_> {
         Some(text.text.clone())
     }
 
-    pub fn variable_kind(&mut self, node: &Node) -> Option<VariableKind> {
+    pub(crate) fn variable_kind(&mut self, node: &Node) -> Option<VariableKind> {
         let text = &expect_text(node, "`type`", &mut self.diagnostics)?.text;
         let plain = text.to_lowercase();
         let plain = plain.strip_prefix("secure").unwrap_or(&plain);
@@ -111,7 +111,7 @@ impl Compiler<'_> {
         found
     }
 
-    pub fn change_variable(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
+    pub(crate) fn change_variable(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
         let scope = current.place.scope;
         // Under `inputs` the variable's name leaves the action's own `name` free.
         let inner = current.fields.inputs().and_then(|inputs| inputs.take("name"));
@@ -140,7 +140,7 @@ impl Compiler<'_> {
     }
 
     /// A literal must be of the variable's kind; null is left to the engine.
-    pub fn check_literal(&mut self, name: &str, kind: VariableKind, value: Option<Value>, span: Span) {
+    pub(crate) fn check_literal(&mut self, name: &str, kind: VariableKind, value: Option<Value>, span: Span) {
         let Some(value) = value else { return };
         if !holds(kind, &value) {
             let message = format!("the variable `{name}` holds {}, not {}", kind_name(kind), described(&value));

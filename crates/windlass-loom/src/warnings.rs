@@ -10,7 +10,7 @@ use crate::compiler::{Compiler, LoopCondition};
 use crate::expr::{self, Refers};
 
 impl Compiler<'_> {
-    pub fn warn(&mut self) {
+    pub(crate) fn warn(&mut self) {
         for condition in std::mem::take(&mut self.conditions) {
             self.warn_of_fixed_condition(&condition);
         }

@@ -8,7 +8,7 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result, Token, Type, p
 use crate::duration::duration;
 use crate::nearest::unknown;
 
-pub struct Arg {
+pub(crate) struct Arg {
     pub name: Ident,
     form: Form,
 }
@@ -45,7 +45,7 @@ fn bare(value: Expr) -> Expr {
 }
 
 /// All arguments, each key at most once.
-pub fn parse(tokens: TokenStream) -> Result<Vec<Arg>> {
+pub(crate) fn parse(tokens: TokenStream) -> Result<Vec<Arg>> {
     let args: Vec<Arg> = Punctuated::<Arg, Token![,]>::parse_terminated.parse2(tokens)?.into_iter().collect();
     for (at, arg) in args.iter().enumerate() {
         if args[..at].iter().any(|before| before.name == arg.name) {
@@ -56,11 +56,11 @@ pub fn parse(tokens: TokenStream) -> Result<Vec<Arg>> {
 }
 
 impl Arg {
-    pub fn is(&self, name: &str) -> bool {
+    pub(crate) fn is(&self, name: &str) -> bool {
         self.name == name
     }
 
-    pub fn unknown(&self, known: &[&str]) -> Error {
+    pub(crate) fn unknown(&self, known: &[&str]) -> Error {
         Error::new(self.name.span(), unknown("key", &self.name.to_string(), known))
     }
 
@@ -79,7 +79,7 @@ impl Arg {
         }
     }
 
-    pub fn flag(&self) -> Result<()> {
+    pub(crate) fn flag(&self) -> Result<()> {
         match self.form {
             Form::Flag => Ok(()),
             Form::Value(_) | Form::Group(_) => {
@@ -88,18 +88,18 @@ impl Arg {
         }
     }
 
-    pub fn text(&self, example: &str) -> Result<LitStr> {
+    pub(crate) fn text(&self, example: &str) -> Result<LitStr> {
         match self.literal() {
             Some(Lit::Str(text)) => Ok(text.clone()),
             _ => Err(self.wrong(&format!("{} = \"{example}\"", self.name))),
         }
     }
 
-    pub fn duration(&self) -> Result<u64> {
+    pub(crate) fn duration(&self) -> Result<u64> {
         duration(&self.text("30s")?)
     }
 
-    pub fn integer(&self, least: u32) -> Result<u32> {
+    pub(crate) fn integer(&self, least: u32) -> Result<u32> {
         let wrong = || self.wrong(&format!("{} = {}", self.name, least.max(2)));
         let Some(Lit::Int(number)) = self.literal() else { return Err(wrong()) };
         let given: u32 = number.base10_parse().map_err(|_| wrong())?;
@@ -109,7 +109,7 @@ impl Arg {
         }
     }
 
-    pub fn float(&self) -> Result<f64> {
+    pub(crate) fn float(&self) -> Result<f64> {
         match self.literal() {
             Some(Lit::Float(number)) => number.base10_parse(),
             Some(Lit::Int(number)) => number.base10_parse(),
@@ -117,14 +117,14 @@ impl Arg {
         }
     }
 
-    pub fn path(&self) -> Result<Path> {
+    pub(crate) fn path(&self) -> Result<Path> {
         match &self.form {
             Form::Value(Expr::Path(path)) if path.qself.is_none() => Ok(path.path.clone()),
             _ => Err(self.wrong(&format!("{} = function", self.name))),
         }
     }
 
-    pub fn group(&self, example: &str) -> Result<TokenStream> {
+    pub(crate) fn group(&self, example: &str) -> Result<TokenStream> {
         match &self.form {
             Form::Group(tokens) => Ok(tokens.clone()),
             Form::Flag | Form::Value(_) => Err(self.wrong(&format!("{}({example})", self.name))),
@@ -132,7 +132,7 @@ impl Arg {
     }
 
     /// `["a", "b"]`
-    pub fn texts(&self) -> Result<Vec<LitStr>> {
+    pub(crate) fn texts(&self) -> Result<Vec<LitStr>> {
         let wrong = || self.wrong(&format!("{} = [\"…\", \"…\"]", self.name));
         let Form::Value(Expr::Array(array)) = &self.form else { return Err(wrong()) };
         let one = |item: &Expr| match &bare(item.clone()) {
@@ -143,7 +143,7 @@ impl Arg {
     }
 
     /// `[a, b]`, names of methods.
-    pub fn names(&self) -> Result<Vec<Ident>> {
+    pub(crate) fn names(&self) -> Result<Vec<Ident>> {
         let wrong = || self.wrong(&format!("{} = [step, step]", self.name));
         let Form::Value(Expr::Array(array)) = &self.form else { return Err(wrong()) };
         let one = |item: &Expr| match item {
@@ -157,7 +157,7 @@ impl Arg {
     }
 
     /// `(A, B)`, or `= [A, B]`.
-    pub fn types(&self) -> Result<Vec<Type>> {
+    pub(crate) fn types(&self) -> Result<Vec<Type>> {
         let tokens = match &self.form {
             Form::Group(tokens) => tokens.clone(),
             Form::Value(Expr::Array(array)) => {
@@ -173,25 +173,25 @@ impl Arg {
 
 /// Keeps all problems, so that all are shown at once.
 #[derive(Default)]
-pub struct Problems(Option<Error>);
+pub(crate) struct Problems(Option<Error>);
 
 impl Problems {
-    pub fn add(&mut self, error: Error) {
+    pub(crate) fn add(&mut self, error: Error) {
         match &mut self.0 {
             Some(all) => all.combine(error),
             None => self.0 = Some(error),
         }
     }
 
-    pub fn note<T>(&mut self, result: Result<T>) -> Option<T> {
+    pub(crate) fn note<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.add(error)).ok()
     }
 
-    pub fn into_compile_error(self) -> Option<TokenStream> {
+    pub(crate) fn into_compile_error(self) -> Option<TokenStream> {
         self.0.map(Error::into_compile_error)
     }
 
-    pub fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         self.0.map_or(Ok(()), Err)
     }
 }

@@ -7,7 +7,7 @@ const UNITS: [(&str, u64); 6] =
     [("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1)];
 
 /// Microseconds.
-pub fn duration(text: &LitStr) -> Result<u64> {
+pub(crate) fn duration(text: &LitStr) -> Result<u64> {
     micros(&text.value()).map_err(|why| {
         let hint = "write a number and a unit, as in \"200ms\", \"30s\", \"5m\" or \"1h30m\" (d, h, m, s, ms, us)";
         Error::new(text.span(), format!("{why}\n{hint}"))

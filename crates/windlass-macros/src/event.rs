@@ -18,7 +18,7 @@ struct Told {
     marker: Option<(Ident, &'static str)>,
 }
 
-pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
+pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let mut problems = Problems::default();
     match &input.data {
         Data::Struct(_) => {}

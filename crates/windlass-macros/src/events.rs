@@ -7,7 +7,7 @@ use syn::{Data, DeriveInput, Error, Fields, Result};
 
 use crate::args::Problems;
 
-pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
+pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let Data::Enum(data) = &input.data else {
         let why = "a union of events is an enum with one event in each variant; a single event is `#[derive(Event)]`";
         return Err(Error::new(input.ident.span(), why));

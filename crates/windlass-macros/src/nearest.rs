@@ -1,7 +1,7 @@
 //! The nearest of the names that would have been right.
 
 /// None if no name is near enough to have been meant.
-pub fn nearest<'n>(wrong: &str, known: &[&'n str]) -> Option<&'n str> {
+pub(crate) fn nearest<'n>(wrong: &str, known: &[&'n str]) -> Option<&'n str> {
     let most = ((wrong.chars().count() + 1) / 3).max(1);
     known
         .iter()
@@ -12,7 +12,7 @@ pub fn nearest<'n>(wrong: &str, known: &[&'n str]) -> Option<&'n str> {
 }
 
 /// `unknown key `worker`: did you mean `workers`?`, or the keys that there are.
-pub fn unknown(what: &str, wrong: &str, known: &[&str]) -> String {
+pub(crate) fn unknown(what: &str, wrong: &str, known: &[&str]) -> String {
     match nearest(wrong, known) {
         Some(near) => format!("unknown {what} `{wrong}`: did you mean `{near}`?"),
         None if known.is_empty() => format!("unknown {what} `{wrong}`: there is none here"),

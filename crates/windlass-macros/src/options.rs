@@ -14,12 +14,12 @@ const HANDLER: [&str; 9] = ["name", "of", "times", "workers", "timeout", "retry"
 const SURPLUS: [&str; 3] = ["keep", "drop", "fail"];
 
 /// A span of time for the builder.
-pub fn micros(micros: u64) -> TokenStream {
+pub(crate) fn micros(micros: u64) -> TokenStream {
     quote!(::core::time::Duration::from_micros(#micros))
 }
 
 #[derive(Default)]
-pub struct Options {
+pub(crate) struct Options {
     pub name: Option<syn::LitStr>,
     /// `.workers(4).timeout(…)`
     pub calls: Vec<TokenStream>,
@@ -27,7 +27,7 @@ pub struct Options {
     pub of: Option<Vec<Ident>>,
 }
 
-pub fn options(args: &[Arg], handler: bool, problems: &mut Problems) -> Options {
+pub(crate) fn options(args: &[Arg], handler: bool, problems: &mut Problems) -> Options {
     let mut options = Options::default();
     for arg in args {
         let read = one(arg, handler, &mut options);
@@ -118,7 +118,7 @@ const CHECKS: [(&str, &str); 5] = [
     ("join", "Join"),
 ];
 
-pub fn check(name: &syn::LitStr) -> Result<Ident> {
+pub(crate) fn check(name: &syn::LitStr) -> Result<Ident> {
     let text = name.value();
     match CHECKS.iter().find(|(check, _)| *check == text) {
         Some((_, variant)) => Ok(Ident::new(variant, name.span())),

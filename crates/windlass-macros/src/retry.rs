@@ -24,7 +24,7 @@ const KEYS: [&str; 13] = [
 ];
 
 /// A value of `windlass::Retry`.
-pub fn retry(arg: &Arg) -> Result<TokenStream> {
+pub(crate) fn retry(arg: &Arg) -> Result<TokenStream> {
     let args = parse(arg.group("exponential, attempts = 5, first = \"200ms\"")?)?;
     let shape = args.iter().filter(|arg| ["fixed", "exponential", "none"].iter().any(|shape| arg.is(shape)));
     let shapes: Vec<&Arg> = shape.collect();

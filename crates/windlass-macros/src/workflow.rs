@@ -18,7 +18,7 @@ struct Step {
     options: Options,
 }
 
-pub fn expand(arguments: TokenStream, mut item: ItemImpl) -> TokenStream {
+pub(crate) fn expand(arguments: TokenStream, mut item: ItemImpl) -> TokenStream {
     let mut problems = Problems::default();
     let about = about(arguments, &item, &mut problems);
     let mut steps = Vec::new();
@@ -225,7 +225,7 @@ fn names_self(tokens: TokenStream) -> bool {
 }
 
 /// A mark that no `#[workflow]` has taken off.
-pub fn alone(mark: &str, item: TokenStream) -> TokenStream {
+pub(crate) fn alone(mark: &str, item: TokenStream) -> TokenStream {
     let why = format!(
         "`#[{mark}]` marks a method inside an `impl` that is marked with `#[windlass::workflow(name = \"…\")]`; a plain function is given to the builder: `Workflow::builder(\"…\").step(\"name\", function)`"
     );

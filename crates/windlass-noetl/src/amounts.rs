@@ -16,7 +16,7 @@ const GROWTHS: [&str; 4] = ["fixed", "linear", "exponential", "none"];
 
 impl Compiler<'_> {
     /// Seconds, an ISO 8601 duration, or a template that gives either.
-    pub fn duration(&mut self, node: &Node, what: &str) -> Option<Amount<Duration>> {
+    pub(crate) fn duration(&mut self, node: &Node, what: &str) -> Option<Amount<Duration>> {
         let fixed = match &node.kind {
             Kind::Number(number) => number.as_f64().filter(|seconds| (0.0..1e9).contains(seconds)).map(from_seconds),
             Kind::Str(text) if expr::is_template(&text.text) => return Some(Amount::Computed(self.value(node))),
@@ -34,7 +34,7 @@ impl Compiler<'_> {
     }
 
     /// A whole number from `least` on, or a template that gives one.
-    pub fn count(&mut self, node: &Node, what: &str, least: u64) -> Option<Amount<u64>> {
+    pub(crate) fn count(&mut self, node: &Node, what: &str, least: u64) -> Option<Amount<u64>> {
         let number = match &node.kind {
             Kind::Number(Value::Int(number)) => u64::try_from(*number).ok(),
             Kind::Str(text) if expr::is_template(&text.text) => return Some(Amount::Computed(self.value(node))),
@@ -50,7 +50,7 @@ impl Compiler<'_> {
     }
 
     /// How often something is tried in all. A computed number is held to the limit when it is reached.
-    pub fn attempts(&mut self, node: &Node, what: &str) -> Option<Amount<u64>> {
+    pub(crate) fn attempts(&mut self, node: &Node, what: &str) -> Option<Amount<u64>> {
         let amount = self.count(node, what, 1)?;
         let most = self.limits().retry_attempts_max;
         if let Amount::Fixed(tries) = amount
@@ -64,7 +64,7 @@ impl Compiler<'_> {
     }
 
     /// `attempts`, `backoff` and `delay` of a rule. A delay without a backoff stays the same.
-    pub fn tries(&mut self, attempts: Option<&Node>, backoff: Option<&Node>, delay: Option<&Node>) -> Retry {
+    pub(crate) fn tries(&mut self, attempts: Option<&Node>, backoff: Option<&Node>, delay: Option<&Node>) -> Retry {
         let attempts = attempts.and_then(|node| self.attempts(node, "attempts")).unwrap_or(Amount::Fixed(ATTEMPTS));
         let delay = delay.and_then(|node| self.duration(node, "delay"));
         let growth = backoff.and_then(|node| self.growth(node));
@@ -92,7 +92,7 @@ impl Compiler<'_> {
     }
 
     /// A computed number, less some: for what is counted from another point on.
-    pub fn less(&mut self, amount: Amount<u64>, by: u64, span: Span) -> Amount<u64> {
+    pub(crate) fn less(&mut self, amount: Amount<u64>, by: u64, span: Span) -> Amount<u64> {
         match amount {
             Amount::Fixed(number) => Amount::Fixed(number.saturating_sub(by)),
             Amount::Computed(id) => {

@@ -42,7 +42,7 @@ pub(crate) struct Next {
 }
 
 impl Compiler<'_> {
-    pub fn next(&mut self, node: &Node) -> Next {
+    pub(crate) fn next(&mut self, node: &Node) -> Next {
         match &node.kind {
             Kind::Null => Next::default(),
             Kind::Str(_) => Next { arcs: self.plain_arc(node).into_iter().collect(), inclusive: None },
@@ -87,7 +87,7 @@ impl Compiler<'_> {
         mode.and_then(|mode| self.next_mode(mode))
     }
 
-    pub fn next_mode(&mut self, node: &Node) -> Option<bool> {
+    pub(crate) fn next_mode(&mut self, node: &Node) -> Option<bool> {
         match expect_text(node, "the mode", &mut self.diagnostics)?.text.trim() {
             "exclusive" => Some(false),
             "inclusive" => Some(true),
@@ -230,7 +230,7 @@ impl Compiler<'_> {
         self.known_step(name, node.span)
     }
 
-    pub fn known_step(&mut self, name: &str, span: Span) -> Option<Arc<str>> {
+    pub(crate) fn known_step(&mut self, name: &str, span: Span) -> Option<Arc<str>> {
         if self.steps.contains_key(name) {
             return Some(name.into());
         }
@@ -241,7 +241,7 @@ impl Compiler<'_> {
     }
 
     /// Notes which names a step's token may carry.
-    pub fn hands_over(&mut self, step: &str, keys: Option<BTreeSet<String>>) {
+    pub(crate) fn hands_over(&mut self, step: &str, keys: Option<BTreeSet<String>>) {
         let known = self.declared.args.entry(step.to_owned()).or_insert_with(|| Some(BTreeSet::new()));
         match (known.as_mut(), keys) {
             (Some(known), Some(keys)) => known.extend(keys),
@@ -250,7 +250,7 @@ impl Compiler<'_> {
     }
 
     /// In exclusive mode nothing comes after an arc without a condition.
-    pub fn unreachable_arcs(&mut self, arcs: &[Route], inclusive: bool) {
+    pub(crate) fn unreachable_arcs(&mut self, arcs: &[Route], inclusive: bool) {
         let Some(first) = arcs.iter().position(|arc| arc.when.is_none()).filter(|_| !inclusive) else { return };
         for arc in &arcs[first + 1..] {
             let message = format!("the arc to `{}` is never taken: the one before it has no condition", arc.step);

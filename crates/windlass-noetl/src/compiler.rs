@@ -113,7 +113,7 @@ impl Findings for Compiler<'_> {
 }
 
 impl<'a> Compiler<'a> {
-    pub fn new(source: &'a Source, options: &'a Options, diagnostics: Diagnostics) -> Compiler<'a> {
+    pub(crate) fn new(source: &'a Source, options: &'a Options, diagnostics: Diagnostics) -> Compiler<'a> {
         let mut plan = Plan::new("playbook", "noetl", source.text.clone());
         plan.hints = HINTS.map(|(code, hint)| (code.into(), hint.into())).to_vec();
         Compiler {
@@ -134,27 +134,27 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    pub fn limits(&self) -> &'a Limits {
+    pub(crate) fn limits(&self) -> &'a Limits {
         &self.options.limits
     }
 
     /// Something that is understood and does nothing here.
-    pub fn no_effect(&mut self, span: Span, message: impl Into<String>, hint: impl Into<String>) {
+    pub(crate) fn no_effect(&mut self, span: Span, message: impl Into<String>, hint: impl Into<String>) {
         self.warning(codes::NO_EFFECT, span, message, hint);
     }
 
     /// Adds a template, reports what is wrong with it, and notes the names it uses.
-    pub fn expression(&mut self, node: &Node, mode: Mode) -> ExprId {
+    pub(crate) fn expression(&mut self, node: &Node, mode: Mode) -> ExprId {
         let source = self.look_at(node, mode);
         self.add_expression(source, mode, node.span)
     }
 
-    pub fn value(&mut self, node: &Node) -> ExprId {
+    pub(crate) fn value(&mut self, node: &Node) -> ExprId {
         self.expression(node, Mode::Value)
     }
 
     /// The inputs of a tool: into the plan, or held back for whoever wants to change them first.
-    pub fn input(&mut self, node: &Node) -> ExprId {
+    pub(crate) fn input(&mut self, node: &Node) -> ExprId {
         if let Some(held) = &mut self.held {
             held.push(node.clone());
             return ExprId(0);
@@ -164,7 +164,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// The problems and names of a template that is added elsewhere.
-    pub fn look_at(&mut self, node: &Node, mode: Mode) -> Value {
+    pub(crate) fn look_at(&mut self, node: &Node, mode: Mode) -> Value {
         let source = to_value(node);
         for error in expr::errors(&source, mode) {
             let span = locate(node, &error.pointer, error.range);
@@ -182,20 +182,20 @@ impl<'a> Compiler<'a> {
         source
     }
 
-    pub fn add_expression(&mut self, source: Value, mode: Mode, span: Span) -> ExprId {
+    pub(crate) fn add_expression(&mut self, source: Value, mode: Mode, span: Span) -> ExprId {
         add_expression(&mut self.plan, "jinja", source, mode, span)
     }
 
     /// A template that the author did not write, at the place that it is for.
-    pub fn made_up(&mut self, text: impl Into<String>, mode: Mode, span: Span) -> ExprId {
+    pub(crate) fn made_up(&mut self, text: impl Into<String>, mode: Mode, span: Span) -> ExprId {
         self.add_expression(Value::from(text.into()), mode, span)
     }
 
-    pub fn on_success(&mut self, span: Span) -> ExprId {
+    pub(crate) fn on_success(&mut self, span: Span) -> ExprId {
         self.made_up(ON_SUCCESS, Mode::Condition, span)
     }
 
-    pub fn is_on_success(&self, id: ExprId) -> bool {
+    pub(crate) fn is_on_success(&self, id: ExprId) -> bool {
         self.plan.expressions[id.0 as usize].source.as_str() == Some(ON_SUCCESS)
     }
 }

@@ -32,7 +32,7 @@ struct Around<'s> {
 }
 
 impl Compiler<'_> {
-    pub fn place(&mut self, step: Step, root: NodeId, joins: &BTreeMap<String, Vec<String>>) -> Place {
+    pub(crate) fn place(&mut self, step: Step, root: NodeId, joins: &BTreeMap<String, Vec<String>>) -> Place {
         let Step { name, span, guard, timeout, inclusive, looping, tasks, after, arcs, .. } = step;
         let loops = looping.is_some();
         let wrapped = loops && !after.is_empty();

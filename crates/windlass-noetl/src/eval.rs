@@ -13,7 +13,7 @@ const DIRECTIVES: [&str; 5] = ["continue", "retry", "jump", "break", "fail"];
 const BACK: [&str; 4] = ["previous", "prev", "_previous", "@previous"];
 
 impl Compiler<'_> {
-    pub fn eval_rules(&mut self, node: &Node) -> Vec<Rule> {
+    pub(crate) fn eval_rules(&mut self, node: &Node) -> Vec<Rule> {
         let Some(entries) = expect_list(node, "`eval`", &mut self.diagnostics) else { return Vec::new() };
         let mut rules = Vec::new();
         for entry in entries {
@@ -24,7 +24,7 @@ impl Compiler<'_> {
     }
 
     /// What comes after a rule without a condition is never looked at.
-    pub fn after_the_last(&mut self, rules: &[Rule], span: Span) {
+    pub(crate) fn after_the_last(&mut self, rules: &[Rule], span: Span) {
         let endless = |rule: &Rule| rule.when.is_none() && !matches!(rule.then, Then::Retry(_));
         if rules.last().is_some_and(endless) {
             let message = "this rule is never looked at: the one before it matches always";
@@ -80,7 +80,7 @@ impl Compiler<'_> {
     }
 
     /// `do` and what belongs to it.
-    pub fn directive(&mut self, entry: &mut Object, span: Span) -> Option<Then> {
+    pub(crate) fn directive(&mut self, entry: &mut Object, span: Span) -> Option<Then> {
         let parts = ["attempts", "backoff", "delay", "to"].map(|name| (name, entry.take_entry(name)));
         let [(_, attempts), (_, backoff), (_, delay), (_, to)] = parts;
         let Some(node) = entry.take("do") else {

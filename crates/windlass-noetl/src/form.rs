@@ -99,7 +99,7 @@ pub(crate) enum Then {
 
 impl Then {
     /// Whether the task is left in good order, so that what it wrote counts.
-    pub fn goes_on(&self) -> bool {
+    pub(crate) fn goes_on(&self) -> bool {
         matches!(self, Then::Continue | Then::Jump(..) | Then::Back(_) | Then::To(_) | Then::Break)
     }
 }
@@ -117,7 +117,7 @@ pub(crate) struct Route {
 }
 
 impl Task {
-    pub fn new(label: impl Into<Arc<str>>, work: Work, span: Span) -> Task {
+    pub(crate) fn new(label: impl Into<Arc<str>>, work: Work, span: Span) -> Task {
         Task {
             label: label.into(),
             labelled: false,
@@ -136,7 +136,7 @@ impl Task {
 }
 
 impl Rule {
-    pub fn new(when: Option<ExprId>, then: Then) -> Rule {
+    pub(crate) fn new(when: Option<ExprId>, then: Then) -> Rule {
         Rule { when, then, writes: Vec::new(), previous: None, times: None }
     }
 }

@@ -8,7 +8,7 @@ use crate::form::Step;
 use windlass_dialect::Findings;
 
 impl Compiler<'_> {
-    pub fn check_joins(&mut self, steps: &[Step]) {
+    pub(crate) fn check_joins(&mut self, steps: &[Step]) {
         for target in steps.iter().filter(|step| step.joins) {
             self.same_names(steps, target);
             self.never_together(steps, target);

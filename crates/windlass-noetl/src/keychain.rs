@@ -49,7 +49,7 @@ const ENTRY: [(&str, Fate); 4] = [
 ];
 
 impl Compiler<'_> {
-    pub fn keychain(&mut self, node: &Node) {
+    pub(crate) fn keychain(&mut self, node: &Node) {
         let Some(items) = expect_list(node, "`keychain`", &mut self.diagnostics) else { return };
         for item in items {
             let Some(mut object) = Object::read(item, "a keychain entry", &mut self.diagnostics) else { continue };
@@ -158,7 +158,7 @@ impl Compiler<'_> {
     }
 
     /// The credential for `auth`, where it is the name of a keychain entry or a template that gives one.
-    pub fn key_alias(&mut self, node: &Node) -> Option<Node> {
+    pub(crate) fn key_alias(&mut self, node: &Node) -> Option<Node> {
         let text = node.as_str()?.trim();
         let name = match expr::whole(text) {
             Some(inner) => inner.strip_prefix("keychain.")?,
@@ -169,7 +169,7 @@ impl Compiler<'_> {
     }
 
     /// The inputs of a tool with notes in place of secrets.
-    pub fn sealed(&mut self, input: &Node) -> Node {
+    pub(crate) fn sealed(&mut self, input: &Node) -> Node {
         let Some(entries) = input.as_map().filter(|_| mentions(input)) else { return input.clone() };
         let mut notes = Vec::new();
         let open = |(key, node): &(Key, Node)| {

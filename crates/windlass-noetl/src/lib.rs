@@ -74,7 +74,7 @@ pub fn read(source: &Source, limits: &Limits, diagnostics: &mut Diagnostics) -> 
 }
 
 /// Compiles a tree that was read already; `found` are the problems of the reading.
-pub fn compile_tree(
+pub(crate) fn compile_tree(
     source: &Source,
     tree: &Node,
     found: Diagnostics,
@@ -88,7 +88,7 @@ pub fn compile_tree(
 }
 
 /// The playbooks that a file calls, itself left out, whatever else is wrong with it.
-pub fn calls_of(source: &Source, options: &Options) -> Vec<(String, Span)> {
+pub(crate) fn calls_of(source: &Source, options: &Options) -> Vec<(String, Span)> {
     let mut diagnostics = Diagnostics::new();
     let Some(tree) = read(source, &options.limits, &mut diagnostics).filter(recognise) else { return Vec::new() };
     let mut compiler = compiler::Compiler::new(source, options, diagnostics);

@@ -16,7 +16,7 @@ use crate::steps::Form;
 
 impl Compiler<'_> {
     /// Reads a loop; from here on the step's templates stand in a turn.
-    pub fn looping(&mut self, node: &Node, form: Form) -> Option<Looping> {
+    pub(crate) fn looping(&mut self, node: &Node, form: Form) -> Option<Looping> {
         let mut object = Object::read(node, "`loop`", &mut self.diagnostics)?;
         let looping = match form {
             Form::Retry => self.retry_loop(&mut object, node.span),

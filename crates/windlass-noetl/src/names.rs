@@ -54,7 +54,7 @@ const PLACE_WORDS: [&str; 13] = [
 ];
 
 impl Compiler<'_> {
-    pub fn check_names(&mut self) {
+    pub(crate) fn check_names(&mut self) {
         self.warn_of_clashes();
         self.warn_of_words();
         let uses = std::mem::take(&mut self.uses);

@@ -42,7 +42,7 @@ pub(crate) struct Selection {
 
 impl Compiler<'_> {
     /// `output`, `output_select` or `outputs` of a task or a step.
-    pub fn selection(&mut self, object: &mut Object) -> Option<Selection> {
+    pub(crate) fn selection(&mut self, object: &mut Object) -> Option<Selection> {
         let mut found: Option<Selection> = None;
         for name in ["output", "output_select", "outputs"] {
             let Some((key, node)) = object.take_entry(name) else { continue };
@@ -129,7 +129,7 @@ impl Compiler<'_> {
     }
 
     /// The selected fields of the result.
-    pub fn selected(&mut self, selection: &Selection) -> ExprId {
+    pub(crate) fn selected(&mut self, selection: &Selection) -> ExprId {
         let whole = "output_select";
         let mut map = Map::new();
         for field in &selection.fields {
@@ -140,7 +140,7 @@ impl Compiler<'_> {
     }
 
     /// A task that selects from what came before it.
-    pub fn selecting(&mut self, selection: &Selection) -> Task {
+    pub(crate) fn selecting(&mut self, selection: &Selection) -> Task {
         let value = self.selected(selection);
         let task = Task::new("select", crate::form::Work::Evaluate(value), selection.span);
         Task { hidden: true, selects: true, ..task }

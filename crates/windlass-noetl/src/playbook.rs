@@ -39,7 +39,7 @@ struct Executor<'n> {
 }
 
 impl<'a> Compiler<'a> {
-    pub fn playbook(&mut self, tree: &'a Node) {
+    pub(crate) fn playbook(&mut self, tree: &'a Node) {
         let root = self.plan.add_node(PlanNode::new("playbook", "playbook", None, NodeKind::Net(empty_net())));
         self.plan.nodes[0].hidden = true;
         self.plan.nodes[0].span = source_span(tree.span);

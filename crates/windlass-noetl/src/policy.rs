@@ -11,7 +11,7 @@ use crate::{codes, expr};
 
 impl Compiler<'_> {
     /// `policy` of a task.
-    pub fn policy_rules(&mut self, node: &Node) -> Vec<Rule> {
+    pub(crate) fn policy_rules(&mut self, node: &Node) -> Vec<Rule> {
         let Some(mut policy) = Object::read(node, "`policy`", &mut self.diagnostics) else { return Vec::new() };
         let rules = policy.take("rules");
         policy.also_known(&["admit"]);
@@ -87,7 +87,7 @@ impl Compiler<'_> {
     }
 
     /// `spec.policy.admit`: the first rule that matches says whether the token may enter.
-    pub fn admit(&mut self, node: &Node) -> Option<ExprId> {
+    pub(crate) fn admit(&mut self, node: &Node) -> Option<ExprId> {
         let mut admit = Object::read(node, "`admit`", &mut self.diagnostics)?;
         let (mode, rules) = (admit.take("mode"), admit.take("rules"));
         if rules.is_none() {

@@ -54,7 +54,7 @@ struct Collected {
 
 impl Compiler<'_> {
     /// The body of a step in this form. `inputs` are the step's own keys.
-    pub fn retry_tasks(&mut self, tool: &Node, retry: Option<&Node>, inputs: &mut Inputs) -> Vec<Task> {
+    pub(crate) fn retry_tasks(&mut self, tool: &Node, retry: Option<&Node>, inputs: &mut Inputs) -> Vec<Task> {
         let Some(kind) = expect_text(tool, "`tool`", &mut self.diagnostics).map(|text| text.text.trim()) else {
             return Vec::new();
         };

@@ -13,7 +13,7 @@ use crate::tools::Inputs;
 
 impl Compiler<'_> {
     /// `{tool, table | statement, auth, …}`
-    pub fn sink(&mut self, label: impl Into<Arc<str>>, node: &Node) -> Option<Task> {
+    pub(crate) fn sink(&mut self, label: impl Into<Arc<str>>, node: &Node) -> Option<Task> {
         let mut object = Object::read(node, "`sink`", &mut self.diagnostics)?;
         let (tool, kind) = (object.take("tool"), object.take("kind"));
         let tool = match tool.or(kind) {

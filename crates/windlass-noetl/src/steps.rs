@@ -49,7 +49,7 @@ const INPUTS: [&str; 12] =
     ["kind", "url", "endpoint", "method", "command", "query", "statement", "code", "cmds", "params", "headers", "path"];
 
 impl<'a> Compiler<'a> {
-    pub fn step(&mut self, node: &'a Node) -> Option<Step> {
+    pub(crate) fn step(&mut self, node: &'a Node) -> Option<Step> {
         let mut object = Object::read(node, "a step", &mut self.diagnostics)?;
         let name: Arc<str> = object.take("step").and_then(Node::as_str)?.trim().into();
         self.here = Here { step: Some(name.clone()), ..Here::default() };
@@ -274,7 +274,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// The name of every step, before any is read.
-    pub fn declare_steps(&mut self, items: &[Node]) {
+    pub(crate) fn declare_steps(&mut self, items: &[Node]) {
         for item in items {
             let Some(entries) = item.as_map() else {
                 let message = format!("a step must be an object, found {}", item.describe());

@@ -32,7 +32,7 @@ struct Spec {
 
 impl<'a> Compiler<'a> {
     /// A step's `tool`: one mapping, or a list of tasks.
-    pub fn tasks(&mut self, node: &Node, given: Option<&Node>) -> Vec<Task> {
+    pub(crate) fn tasks(&mut self, node: &Node, given: Option<&Node>) -> Vec<Task> {
         let Some(items) = node.as_list() else {
             return self.task(None, node, given).into_iter().collect();
         };
@@ -95,7 +95,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    pub fn task(&mut self, label: Option<(Arc<str>, Span)>, node: &Node, given: Option<&Node>) -> Option<Task> {
+    pub(crate) fn task(&mut self, label: Option<(Arc<str>, Span)>, node: &Node, given: Option<&Node>) -> Option<Task> {
         let what = label.as_ref().map_or("`tool`".to_owned(), |(label, _)| format!("the task `{label}`"));
         let mut object = Object::read(node, &what, &mut self.diagnostics)?;
         let Some(kind) = object.take("kind") else {
@@ -171,7 +171,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Seconds, or `{connect, read}`: then both together.
-    pub fn timeout(&mut self, node: &Node) -> Option<Amount<Duration>> {
+    pub(crate) fn timeout(&mut self, node: &Node) -> Option<Amount<Duration>> {
         let Kind::Map(_) = &node.kind else { return self.duration(node, "timeout") };
         let mut object = Object::read(node, "`timeout`", &mut self.diagnostics)?;
         let parts = [object.take("connect"), object.take("read")];
@@ -206,7 +206,7 @@ impl<'a> Compiler<'a> {
         Some(retry)
     }
 
-    pub fn factor(&mut self, node: &Node) -> Option<f64> {
+    pub(crate) fn factor(&mut self, node: &Node) -> Option<f64> {
         let number = match &node.kind {
             Kind::Number(number) => number.as_f64().filter(|factor| (1.0..=100.0).contains(factor)),
             _ => None,
@@ -272,7 +272,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// A task that only computes.
-    pub fn evaluates(&mut self, label: &str, text: impl Into<String>, span: Span) -> Task {
+    pub(crate) fn evaluates(&mut self, label: &str, text: impl Into<String>, span: Span) -> Task {
         let value = self.made_up(text, windlass_value::Mode::Value, span);
         Task { hidden: true, ..Task::new(label, Work::Evaluate(value), span) }
     }

@@ -16,7 +16,7 @@ const WORDS: [&str; 7] =
     ["workload", "execution_id", "job", "payload", "parent_execution_id", "trace_id", "catalog_id"];
 
 impl Compiler<'_> {
-    pub fn workload(&mut self, node: &Node) {
+    pub(crate) fn workload(&mut self, node: &Node) {
         if matches!(node.kind, Kind::Null) {
             self.workload = Some(BTreeMap::new());
             return;
@@ -37,7 +37,7 @@ impl Compiler<'_> {
     }
 
     /// A value that is computed before the first step.
-    pub fn at_start(&mut self, node: &Node) -> ExprId {
+    pub(crate) fn at_start(&mut self, node: &Node) -> ExprId {
         let here = std::mem::replace(&mut self.here, Here { at_start: true, ..Here::default() });
         let computed = self.value(node);
         self.here = here;
@@ -64,7 +64,7 @@ impl Compiler<'_> {
     }
 
     /// Whether a default may read a name: when it is computed, nothing has run.
-    pub fn check_at_start(&mut self, found: &crate::names::Use) -> bool {
+    pub(crate) fn check_at_start(&mut self, found: &crate::names::Use) -> bool {
         if !found.here.at_start || WORDS.contains(&found.name.as_str()) {
             return true;
         }

@@ -22,7 +22,7 @@ const REDUCERS: [(&str, WriteOp); 8] = [
 
 impl Compiler<'_> {
     /// `set_iter`, `set_vars`, `set_ctx`, `set_shared` of one entry.
-    pub fn eval_writes(&mut self, entry: &mut Object) -> Vec<Write> {
+    pub(crate) fn eval_writes(&mut self, entry: &mut Object) -> Vec<Write> {
         let mut writes = Vec::new();
         for name in ["set_iter", "set_vars", "set_ctx", "set_shared"] {
             let Some((key, node)) = entry.take_entry(name) else { continue };
@@ -43,7 +43,7 @@ impl Compiler<'_> {
         }
     }
 
-    pub fn iter_write(&mut self, key: &Key, name: &str, value: &Node) -> Option<Write> {
+    pub(crate) fn iter_write(&mut self, key: &Key, name: &str, value: &Node) -> Option<Write> {
         if !self.here.in_turn {
             let message = format!("`iter.{name}` is written where no loop is around");
             self.error(codes::BAD_VALUE, key.span, message, "give the step a `loop`, or write to `vars` or `ctx`");
@@ -58,7 +58,7 @@ impl Compiler<'_> {
     }
 
     /// A step's own variable. Turns that run side by side have each their own; names of the root's `vars` are the run's.
-    pub fn vars_write(&mut self, name: &str, value: &Node) -> Write {
+    pub(crate) fn vars_write(&mut self, name: &str, value: &Node) -> Write {
         let level = match (self.here.parallel && self.here.in_turn, self.run_vars.contains(name)) {
             (true, _) => Level::Turn,
             (false, true) => Level::Run,
@@ -67,7 +67,7 @@ impl Compiler<'_> {
         self.set(level, name, value)
     }
 
-    pub fn ctx_write(&mut self, span: Span, name: &str, value: &Node) -> Option<Write> {
+    pub(crate) fn ctx_write(&mut self, span: Span, name: &str, value: &Node) -> Option<Write> {
         if self.here.parallel && self.here.in_turn {
             let message = format!("turns that run side by side would overwrite each other's `ctx.{name}`");
             let hint = format!(
@@ -107,7 +107,7 @@ impl Compiler<'_> {
     }
 
     /// `set` with scoped keys: `ctx.x`, `iter.x`, `step.x`; a bare name is the pipeline's.
-    pub fn scoped_writes(&mut self, node: &Node) -> Vec<Write> {
+    pub(crate) fn scoped_writes(&mut self, node: &Node) -> Vec<Write> {
         let Some(object) = Object::read(node, "`set`", &mut self.diagnostics) else { return Vec::new() };
         let mut writes = Vec::new();
         for (key, value) in object.rest() {
@@ -139,12 +139,12 @@ impl Compiler<'_> {
     }
 
     /// A name of the pipeline's own: the turn's in a loop, else the step's.
-    pub fn own_write(&mut self, name: &str, value: &Node) -> Write {
+    pub(crate) fn own_write(&mut self, name: &str, value: &Node) -> Write {
         let level = self.own_level();
         self.set(level, name, value)
     }
 
-    pub fn own_level(&self) -> Level {
+    pub(crate) fn own_level(&self) -> Level {
         if self.here.in_turn { Level::Turn } else { Level::Step }
     }
 
@@ -155,12 +155,18 @@ impl Compiler<'_> {
     }
 
     /// A variable that the front itself needs.
-    pub fn hidden_write(&mut self, level: Level, name: &str, op: WriteOp, value: windlass_core::plan::ExprId) -> Write {
+    pub(crate) fn hidden_write(
+        &mut self,
+        level: Level,
+        name: &str,
+        op: WriteOp,
+        value: windlass_core::plan::ExprId,
+    ) -> Write {
         self.declare(level, name);
         Write { fresh: true, hidden: true, ..Write::new(level, name, op, Some(value)) }
     }
 
-    pub fn declare(&mut self, level: Level, name: &str) {
+    pub(crate) fn declare(&mut self, level: Level, name: &str) {
         let step = self.here.step.as_deref().unwrap_or_default().to_owned();
         let names = match level {
             Level::Run => &mut self.declared.ctx,

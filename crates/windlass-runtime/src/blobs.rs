@@ -29,18 +29,18 @@ struct Held {
 
 impl BlobCache {
     /// Puts a loaded value at hand until the tick is done.
-    pub fn insert(&mut self, hash: BlobHash, value: Value, size: usize) {
+    pub(crate) fn insert(&mut self, hash: BlobHash, value: Value, size: usize) {
         self.pinned.insert(hash, (value, size));
     }
 
     /// The tick is done: what it has loaded may go when there is no room.
-    pub fn unpin(&mut self) {
+    pub(crate) fn unpin(&mut self) {
         for (hash, (value, size)) in std::mem::take(&mut self.pinned) {
             self.held.get_mut().insert(hash, value, size);
         }
     }
 
-    pub fn has_fresh(&self) -> bool {
+    pub(crate) fn has_fresh(&self) -> bool {
         !self.fresh.is_empty()
     }
 

@@ -16,7 +16,7 @@ impl Clock {
         Clock::Virtual { skipped: Duration::ZERO }
     }
 
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         match self {
             Clock::Real => real_now(),
             Clock::Virtual { skipped } => real_now() + *skipped,
@@ -24,7 +24,7 @@ impl Clock {
     }
 
     /// Virtual time jumps there; real time does not.
-    pub fn skip_to(&mut self, at: Timestamp) -> bool {
+    pub(crate) fn skip_to(&mut self, at: Timestamp) -> bool {
         let ahead = at.since(self.now());
         match self {
             Clock::Real => false,

@@ -80,7 +80,7 @@ pub(crate) fn newer(what: &str, kind: &str, found: impl Into<u64>, known: impl I
     StoreError::needs_newer(what, kind, found.into(), known.into()).into()
 }
 
-pub fn plan_hash(plan: &Plan) -> (BlobHash, Vec<u8>) {
+pub(crate) fn plan_hash(plan: &Plan) -> (BlobHash, Vec<u8>) {
     let bytes = encode(plan);
     (BlobHash(*blake3::hash(&bytes).as_bytes()), bytes)
 }
@@ -120,7 +120,7 @@ pub fn blob_value(hash: &BlobHash, bytes: &[u8]) -> Result<Value, RuntimeError> 
 pub struct TurnPack(pub Vec<TurnRecord>);
 
 /// The idempotency key of an effect, as tools and receivers see it.
-pub fn effect_key(root: &str, key: &windlass_core::EffectKey) -> String {
+pub(crate) fn effect_key(root: &str, key: &windlass_core::EffectKey) -> String {
     let mut parts = Vec::with_capacity(root.len() + key.path.len() + 32);
     for part in [root.as_bytes(), key.path.as_bytes()] {
         parts.extend_from_slice(&(part.len() as u64).to_le_bytes());
@@ -144,7 +144,7 @@ pub fn call_off_id(parent: &str) -> std::sync::Arc<str> {
 }
 
 /// The id of a child run: a repeat of the same call is the same run.
-pub fn child_id(root: &str, key: &windlass_core::EffectKey) -> String {
+pub(crate) fn child_id(root: &str, key: &windlass_core::EffectKey) -> String {
     format!("{root}-{}", &effect_key(root, key)[3..15])
 }
 

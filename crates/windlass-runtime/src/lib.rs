@@ -29,8 +29,8 @@ pub use codec::{decode_plan, decode_state};
 pub use control_loop::{ControlLoop, Exit};
 pub use engine::{
     Answer, Engine, EngineFigures, EngineOptions, EventReader, Keep, Recovery, Request, Restart, Restarted, RunChange,
-    RunCounts, RunEnd, RunHandle, RunOptions, StartOptions, TriggerOptions, Triggered, input_hash, is_run_id,
-    new_run_id, open_below, request, why_set_aside,
+    RunCounts, RunHandle, RunOptions, StartOptions, TriggerOptions, Triggered, input_hash, is_run_id, new_run_id,
+    open_below, request, why_set_aside,
 };
 pub use error::RuntimeError;
 pub use outside::{Gate, REFERENCE, SecureInput, SecureShape, has_reference, outside, secure_inputs};

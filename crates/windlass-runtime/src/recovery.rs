@@ -153,7 +153,7 @@ pub(crate) fn fetch(store: &dyn StoreRead, hashes: &[BlobHash], blobs: &mut Blob
     Ok(())
 }
 
-pub fn stored_value(store: &dyn StoreRead, hash: &BlobHash) -> Result<Value, RuntimeError> {
+pub(crate) fn stored_value(store: &dyn StoreRead, hash: &BlobHash) -> Result<Value, RuntimeError> {
     let bytes = store.blob(hash)?.ok_or_else(|| RuntimeError::MissingBlob(hash.to_string()))?;
     codec::blob_value(hash, &bytes)
 }

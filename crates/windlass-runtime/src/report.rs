@@ -45,7 +45,7 @@ impl FinalReport {
         row.result.as_ref().map(|bytes| codec::decode(bytes, "the run's result")).transpose()
     }
 
-    pub fn of(program: &Program, state: &State) -> FinalReport {
+    pub(crate) fn of(program: &Program, state: &State) -> FinalReport {
         let result = state.result().cloned().unwrap_or(windlass_core::RunResult {
             status: Status::Failed,
             output: Value::Null,

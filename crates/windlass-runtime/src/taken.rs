@@ -52,12 +52,12 @@ struct Open {
 }
 
 impl Taken {
-    pub fn new(store: Arc<dyn Store>, run: Arc<str>) -> Taken {
+    pub(crate) fn new(store: Arc<dyn Store>, run: Arc<str>) -> Taken {
         Taken { store, run, results: BTreeMap::new(), failed: BTreeMap::new(), used: Mutex::default(), in_doubt: false }
     }
 
     /// Reads the results of the old run from this image on. What frames have got that began at `spoilt` is left out.
-    pub fn read(&mut self, program: &Program, image: RunImage, spoilt: Vec<Moment>) -> Result<(), RuntimeError> {
+    pub(crate) fn read(&mut self, program: &Program, image: RunImage, spoilt: Vec<Moment>) -> Result<(), RuntimeError> {
         let mut image = image;
         let mut jobs: BTreeMap<u64, Open> = BTreeMap::new();
         let mut calls: BTreeMap<u64, (Open, String)> = BTreeMap::new();
@@ -128,7 +128,7 @@ impl Taken {
     }
 
     /// What the new run has taken before: after a crash its journal says so.
-    pub fn leave_out_used_by(&mut self, run: &str) -> Result<(), RuntimeError> {
+    pub(crate) fn leave_out_used_by(&mut self, run: &str) -> Result<(), RuntimeError> {
         let mut used = BTreeSet::new();
         let mut from = 0;
         loop {
@@ -149,7 +149,7 @@ impl Taken {
     }
 
     /// The result of a task, if the old run has it. Each is taken once.
-    pub fn job(&self, job: &Job) -> Option<TaskOutcome> {
+    pub(crate) fn job(&self, job: &Job) -> Option<TaskOutcome> {
         // One that goes on with something has begun here.
         if job.key.call > 0 || job.resumed.is_some() {
             return None;
@@ -158,12 +158,12 @@ impl Taken {
     }
 
     /// The result of a child run, if the old run has it.
-    pub fn call(&self, child: &ChildStart) -> Option<TaskOutcome> {
+    pub(crate) fn call(&self, child: &ChildStart) -> Option<TaskOutcome> {
         self.take(&asked(&child.definition, &child.key, &child.input), entry(&child.key))
     }
 
     /// The child run of the old run whose failure this one is to mend.
-    pub fn failed_call(&self, child: &ChildStart) -> Option<String> {
+    pub(crate) fn failed_call(&self, child: &ChildStart) -> Option<String> {
         self.failed.get(&asked(&child.definition, &child.key, &child.input)).cloned()
     }
 

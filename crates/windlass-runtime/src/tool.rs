@@ -106,7 +106,7 @@ impl Publish {
     }
 
     /// Nobody hears it, for tests of tools.
-    pub fn nowhere() -> Publish {
+    pub(crate) fn nowhere() -> Publish {
         Publish(None)
     }
 

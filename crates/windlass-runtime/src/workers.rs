@@ -42,16 +42,16 @@ impl WorkerPool {
 
     /// With leases that last so long.
     #[must_use]
-    pub fn with_lease(self, lease: std::time::Duration) -> WorkerPool {
+    pub(crate) fn with_lease(self, lease: std::time::Duration) -> WorkerPool {
         WorkerPool { lease, ..self }
     }
 
-    pub fn tools(&self) -> &Tools {
+    pub(crate) fn tools(&self) -> &Tools {
         &self.tools
     }
 
     /// Tasks that are being done now.
-    pub fn busy(&self) -> usize {
+    pub(crate) fn busy(&self) -> usize {
         self.at_once.saturating_sub(self.slots.available_permits())
     }
 }
@@ -104,24 +104,24 @@ impl RunWorkers {
 
     /// For runs of this definition.
     #[must_use]
-    pub fn called_by(mut self, definition: CalledBy) -> RunWorkers {
+    pub(crate) fn called_by(mut self, definition: CalledBy) -> RunWorkers {
         self.definition = Arc::new(definition);
         self
     }
 
     /// How often leases are to be looked at.
-    pub fn look_every(&self) -> Duration {
+    pub(crate) fn look_every(&self) -> Duration {
         let every = self.pool.lease / (HEARTBEATS / 2);
         Duration::from_ms(u64::try_from(every.as_millis()).unwrap_or(u64::MAX).max(1))
     }
 
-    pub fn in_flight(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.leases().len()
     }
 
     /// Whether somebody in this process is doing something. What others have, or wait for, is theirs also when the run
     /// leaves it.
-    pub fn are_at_work(&self) -> bool {
+    pub(crate) fn are_at_work(&self) -> bool {
         self.leases().values().any(|lease| lease.alive_at.is_some())
     }
 
@@ -130,7 +130,7 @@ impl RunWorkers {
     }
 
     /// Gives a job to a worker. Stored inputs have been loaded by the caller.
-    pub fn run(&mut self, job: Job, input: Value) {
+    pub(crate) fn run(&mut self, job: Job, input: Value) {
         let (number, dispatch) = (job.job, job.dispatch);
         if let Some(outcome) = self.taken.as_ref().and_then(|taken| taken.job(&job)) {
             return say(&self.reports, number, dispatch, outcome);
@@ -234,14 +234,14 @@ impl RunWorkers {
         }
     }
 
-    pub fn cancel(&self, job: u64) {
+    pub(crate) fn cancel(&self, job: u64) {
         if let Some(lease) = self.leases().get(&job) {
             lease.cancelled.call_off();
         }
     }
 
     /// Jobs whose workers have been silent for too long lose their lease; whatever those still report is refused.
-    pub fn expire(&self) -> Vec<TickKind> {
+    pub(crate) fn expire(&self) -> Vec<TickKind> {
         let mut lost = Vec::new();
         self.leases().retain(|job, lease| {
             let alive = lease.alive_at.is_none_or(|at| at.elapsed() < self.pool.lease);

@@ -146,7 +146,7 @@ impl App {
         self.0.watch.draining.send_replace(true);
     }
 
-    pub fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         *self.0.watch.draining.borrow()
     }
 

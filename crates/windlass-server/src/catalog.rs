@@ -22,8 +22,8 @@ use crate::problem::codes;
 use crate::triggers::settings;
 use crate::{Catalog, Compiler, Draft, Registered};
 
-pub const DEFINITION: &str = "definition";
-pub const VERSION: &str = "version";
+pub(crate) const DEFINITION: &str = "definition";
+pub(crate) const VERSION: &str = "version";
 pub const PLAN: &str = "plan";
 
 /// Records read at once.
@@ -55,7 +55,7 @@ type Begun = BTreeMap<String, Timestamp>;
 
 impl Definition {
     /// Since when a trigger of it is as it is: what was due before is no concern of it.
-    pub fn since(&self, trigger: &str) -> Timestamp {
+    pub(crate) fn since(&self, trigger: &str) -> Timestamp {
         self.begun.get(&trigger.to_lowercase()).copied().unwrap_or(self.current.registered_at)
     }
 }
@@ -211,28 +211,28 @@ impl Definitions {
     }
 
     /// One that was removed, and not registered again since.
-    pub fn removed(&self, name: &str) -> Option<Arc<Definition>> {
+    pub(crate) fn removed(&self, name: &str) -> Option<Arc<Definition>> {
         self.known().removed.get(name).cloned()
     }
 
     /// In order of their names, those after one of them.
-    pub fn after(&self, after: &str, fits: impl Fn(&Definition) -> bool, limit: usize) -> Vec<Arc<Definition>> {
+    pub(crate) fn after(&self, after: &str, fits: impl Fn(&Definition) -> bool, limit: usize) -> Vec<Arc<Definition>> {
         use std::ops::Bound::{Excluded, Unbounded};
         let known = self.known();
         let rest = known.definitions.range::<str, _>((Excluded(after), Unbounded));
         rest.map(|(_, definition)| definition).filter(|definition| fits(definition)).take(limit).cloned().collect()
     }
 
-    pub fn all(&self) -> Vec<Arc<Definition>> {
+    pub(crate) fn all(&self) -> Vec<Arc<Definition>> {
         self.known().definitions.values().cloned().collect()
     }
 
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.known().definitions.keys().map(ToString::to_string).collect()
     }
 
     /// Which version of which definition a plan is.
-    pub fn of_plan(&self, plan: &BlobHash) -> Option<(Arc<str>, u64)> {
+    pub(crate) fn of_plan(&self, plan: &BlobHash) -> Option<(Arc<str>, u64)> {
         self.known().plans.get(plan).cloned()
     }
 
@@ -246,17 +246,17 @@ impl Definitions {
     }
 
     /// What is wrong with files of definitions: also of such that were never registered.
-    pub fn problems(&self) -> BTreeMap<Arc<str>, Vec<Report>> {
+    pub(crate) fn problems(&self) -> BTreeMap<Arc<str>, Vec<Report>> {
         self.problems.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Goes up with every change: whoever listens to triggers looks again.
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
     /// One version, from the store.
-    pub fn version(&self, store: &dyn Store, name: &str, version: u64) -> Result<Option<Version>, StoreError> {
+    pub(crate) fn version(&self, store: &dyn Store, name: &str, version: u64) -> Result<Option<Version>, StoreError> {
         match self.get(name).filter(|definition| definition.current.version == version) {
             Some(definition) => Ok(Some(definition.current.clone())),
             None => version_of(store, name, version),
@@ -264,7 +264,13 @@ impl Definitions {
     }
 
     /// Versions of a definition, newest first, those before one of them.
-    pub fn versions(&self, store: &dyn Store, name: &str, before: u64, limit: u32) -> Result<Vec<Version>, StoreError> {
+    pub(crate) fn versions(
+        &self,
+        store: &dyn Store,
+        name: &str,
+        before: u64,
+        limit: u32,
+    ) -> Result<Vec<Version>, StoreError> {
         let newest = self.get(name).or_else(|| self.removed(name)).map_or(0, |definition| definition.versions);
         let below = newest.min(before.saturating_sub(1));
         let numbers = (1..=below).rev().take(limit as usize);
@@ -389,7 +395,7 @@ impl Definitions {
     }
 
     /// Takes a definition away from whatever starts it; what was said of its triggers goes with it. None: there is none.
-    pub fn remove(&self, engine: &Engine, name: &str) -> Result<Option<Definition>, StoreError> {
+    pub(crate) fn remove(&self, engine: &Engine, name: &str) -> Result<Option<Definition>, StoreError> {
         let store = engine.store().as_ref();
         for _ in 0..TRIES {
             let Some(record) = store.record(DEFINITION, name)? else { return Ok(None) };
@@ -429,12 +435,12 @@ impl Definitions {
     }
 
     /// Somebody has said something of a trigger: whoever listens looks again.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.changed.send_modify(|number| *number += 1);
     }
 
     /// What compilers may look at.
-    pub fn catalog<'a>(&'a self, engine: &'a Engine) -> impl Catalog + 'a {
+    pub(crate) fn catalog<'a>(&'a self, engine: &'a Engine) -> impl Catalog + 'a {
         View { definitions: self, engine }
     }
 }

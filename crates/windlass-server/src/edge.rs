@@ -50,7 +50,7 @@ const CLOSING_SSE: &[u8] = b"event: closing\ndata: {\"type\":\"closing\"}\n\n";
 const CLOSING_LINE: &[u8] = b"{\"type\":\"closing\"}\n";
 
 /// The outermost layer.
-pub async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let asked = Arc::new(Asked::of(&app, &mut request).await);
     // The route and never the path: what stands in its place may be anything.
@@ -388,7 +388,7 @@ fn add_headers(answer: &mut Response) {
 }
 
 /// A handler that panics answers with a problem, and what it was about is not told.
-pub fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
+pub(crate) fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
     // The panic's own message may hold values: it is on stderr, where panics go.
     error!("request panicked");
     let detail = "the server has a defect and stopped in the middle of this request";

@@ -11,19 +11,19 @@ use crate::{Problem, ServerOptions};
 
 /// Which names are this server's.
 #[derive(Clone, Debug)]
-pub struct Hosts {
+pub(crate) struct Hosts {
     bind: IpAddr,
     names: Vec<String>,
 }
 
 impl Hosts {
-    pub fn of(options: &ServerOptions) -> Hosts {
+    pub(crate) fn of(options: &ServerOptions) -> Hosts {
         let names = options.hosts.iter().map(|name| bare(name).to_ascii_lowercase()).collect();
         Hosts { bind: options.bind.ip(), names }
     }
 
     /// Refuses what was sent to another name, and what another page wants to change.
-    pub fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    pub(crate) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         let mut given = headers.get_all(header::HOST).iter();
         let host = given.next();
         if given.next().is_some() {
@@ -102,7 +102,7 @@ fn plain(host: &str) -> &str {
 }
 
 /// Whether a server may start with these options.
-pub fn check_bind(options: &ServerOptions) -> Result<(), BindError> {
+pub(crate) fn check_bind(options: &ServerOptions) -> Result<(), BindError> {
     if !options.bind.ip().is_loopback() && options.open {
         return Err(BindError::OpenToAll(options.bind));
     }
@@ -125,7 +125,7 @@ pub enum BindError {
 }
 
 impl BindError {
-    pub fn hint(&self) -> &'static str {
+    pub(crate) fn hint(&self) -> &'static str {
         match self {
             BindError::OpenToAll(_) => "leave out --no-auth, or bind to 127.0.0.1",
             BindError::Name(_) => "write it as in an address: `windlass.example.org`",

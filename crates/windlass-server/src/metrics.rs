@@ -20,7 +20,7 @@ use windlass_runtime::EngineFigures;
 use crate::App;
 use crate::workers::{WorkerState, Workers};
 
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Upper bounds in seconds.
 const SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0];
@@ -95,7 +95,7 @@ impl Default for Metrics {
 
 impl Metrics {
     /// A request was answered. `route` is as the document has it, or empty.
-    pub fn answered(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
+    pub(crate) fn answered(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
         let route = if route.is_empty() { "none" } else { route }.to_owned();
         let method = known_method(method);
         let labels = Answered { route: route.clone(), method, status: status.as_u16() };
@@ -103,33 +103,33 @@ impl Metrics {
         self.0.seconds.get_or_create(&Route { route, method }).observe(took.as_secs_f64());
     }
 
-    pub fn stream_opened(&self) {
+    pub(crate) fn stream_opened(&self) {
         self.0.streams.inc();
     }
 
-    pub fn stream_closed(&self) {
+    pub(crate) fn stream_closed(&self) {
         self.0.streams.dec();
     }
 
-    pub fn connected(&self) {
+    pub(crate) fn connected(&self) {
         self.0.connections.inc();
     }
 
-    pub fn disconnected(&self) {
+    pub(crate) fn disconnected(&self) {
         self.0.connections.dec();
     }
 
-    pub fn connection_refused(&self) {
+    pub(crate) fn connection_refused(&self) {
         self.0.refused_connections.inc();
     }
 
     /// A webhook was called: `started`, `repeated`, `refused` or `failed`.
-    pub fn delivered(&self, outcome: &'static str) {
+    pub(crate) fn delivered(&self, outcome: &'static str) {
         self.0.deliveries.get_or_create(&Outcome { outcome }).inc();
     }
 
     /// A trigger of this kind has fired by itself: `started`, `skipped` or `failed`.
-    pub fn fired(&self, kind: &'static str, outcome: &'static str) {
+    pub(crate) fn fired(&self, kind: &'static str, outcome: &'static str) {
         self.0.firings.get_or_create(&Firing { kind, outcome }).inc();
     }
 

@@ -17,7 +17,7 @@ struct Files;
 const DOCUMENT: &str = "index.html";
 
 /// Nothing from elsewhere, nothing written into the document, in nobody's frame.
-pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                           font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The name of such a file holds its hash: it never changes.
@@ -30,7 +30,7 @@ const VIEWS: [&str; 9] =
     ["runs", "definitions", "check", "approvals", "triggers", "workers", "tokens", "audit", "about"];
 
 /// Answers what no route has taken.
-pub async fn page(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+pub(crate) async fn page(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     // `*` and addresses of other hosts have no first slash.
     let Some(path) = uri.path().strip_prefix('/') else { return nothing_here() };
     let first = path.split('/').next().unwrap_or_default();

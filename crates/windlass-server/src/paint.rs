@@ -49,7 +49,7 @@ impl Default for Painters {
 }
 
 /// One run as far as its events were read.
-pub struct Painter {
+pub(crate) struct Painter {
     drawing: RunDrawing,
     pub timeline: Timeline,
     events: StoredEvents,
@@ -169,7 +169,7 @@ fn painted<T>(
 }
 
 /// A run as it stands. Of one with more events than can be read now: what its state tells.
-pub fn drawing(
+pub(crate) fn drawing(
     app: &App,
     row: &RunRow,
     program: &Program,
@@ -186,7 +186,7 @@ pub fn drawing(
 }
 
 /// The time line of a run; the same, but nothing for one that cannot be read now.
-pub fn timeline<T>(
+pub(crate) fn timeline<T>(
     app: &App,
     row: &RunRow,
     plan: &Plan,

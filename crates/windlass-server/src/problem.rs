@@ -8,25 +8,25 @@ use windlass_runtime::RuntimeError;
 use windlass_store::{StoreError, StoreErrorKind};
 
 /// The server's own codes; what comes from a definition or a run has the code it has there.
-pub mod codes {
-    pub const BAD_REQUEST: &str = "WND-3000";
-    pub const UNAUTHENTICATED: &str = "WND-3001";
-    pub const FORBIDDEN: &str = "WND-3002";
-    pub const NOT_FOUND: &str = "WND-3003";
-    pub const CONFLICT: &str = "WND-3004";
-    pub const TOO_LARGE: &str = "WND-3005";
-    pub const RATE: &str = "WND-3006";
-    pub const INVALID_DEFINITION: &str = "WND-3007";
-    pub const INVALID_INPUT: &str = "WND-3008";
-    pub const RUN_ENDED: &str = "WND-3009";
-    pub const STALE_LEASE: &str = "WND-3010";
-    pub const SIGNATURE: &str = "WND-3011";
-    pub const UNAVAILABLE: &str = "WND-3012";
-    pub const HOST: &str = "WND-3013";
-    pub const MEDIA_TYPE: &str = "WND-3014";
-    pub const METHOD: &str = "WND-3015";
-    pub const TOO_SLOW: &str = "WND-3016";
-    pub const INTERNAL: &str = "WND-3099";
+pub(crate) mod codes {
+    pub(crate) const BAD_REQUEST: &str = "WND-3000";
+    pub(crate) const UNAUTHENTICATED: &str = "WND-3001";
+    pub(crate) const FORBIDDEN: &str = "WND-3002";
+    pub(crate) const NOT_FOUND: &str = "WND-3003";
+    pub(crate) const CONFLICT: &str = "WND-3004";
+    pub(crate) const TOO_LARGE: &str = "WND-3005";
+    pub(crate) const RATE: &str = "WND-3006";
+    pub(crate) const INVALID_DEFINITION: &str = "WND-3007";
+    pub(crate) const INVALID_INPUT: &str = "WND-3008";
+    pub(crate) const RUN_ENDED: &str = "WND-3009";
+    pub(crate) const STALE_LEASE: &str = "WND-3010";
+    pub(crate) const SIGNATURE: &str = "WND-3011";
+    pub(crate) const UNAVAILABLE: &str = "WND-3012";
+    pub(crate) const HOST: &str = "WND-3013";
+    pub(crate) const MEDIA_TYPE: &str = "WND-3014";
+    pub(crate) const METHOD: &str = "WND-3015";
+    pub(crate) const TOO_SLOW: &str = "WND-3016";
+    pub(crate) const INTERNAL: &str = "WND-3099";
 }
 
 /// Small, because almost everything gives one back in the bad case.
@@ -89,7 +89,7 @@ impl utoipa::ToSchema for Problem {
 }
 
 impl Problem {
-    pub fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Problem {
+    pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Problem {
         Problem(Box::new(Said {
             r#type: format!("urn:windlass:{code}"),
             title: status.canonical_reason().unwrap_or("Error").to_owned(),
@@ -103,41 +103,41 @@ impl Problem {
         }))
     }
 
-    pub fn bad_request(detail: impl Into<String>) -> Problem {
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, codes::BAD_REQUEST, detail)
     }
 
-    pub fn not_found(detail: impl Into<String>) -> Problem {
+    pub(crate) fn not_found(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::NOT_FOUND, codes::NOT_FOUND, detail)
     }
 
-    pub fn unavailable(detail: impl Into<String>) -> Problem {
+    pub(crate) fn unavailable(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail)
     }
 
-    pub fn defect(detail: impl Into<String>) -> Problem {
+    pub(crate) fn defect(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail)
     }
 
-    pub fn conflict(detail: impl Into<String>) -> Problem {
+    pub(crate) fn conflict(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::CONFLICT, codes::CONFLICT, detail)
     }
 
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Problem {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Problem {
         self.hint = Some(hint.into());
         self
     }
 
     /// When to ask again.
     #[must_use]
-    pub fn retry_after(mut self, seconds: u64) -> Problem {
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Problem {
         self.retry_after = Some(seconds);
         self
     }
 
     #[must_use]
-    pub fn problems<T: Serialize>(mut self, problems: &[T]) -> Problem {
+    pub(crate) fn problems<T: Serialize>(mut self, problems: &[T]) -> Problem {
         self.problems = problems.iter().filter_map(|problem| serde_json::to_value(problem).ok()).collect();
         self
     }

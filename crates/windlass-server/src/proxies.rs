@@ -10,13 +10,13 @@ const LIST: &str = "x-forwarded-for";
 const FORWARDED: &str = "forwarded";
 
 /// Whether this peer is one of them.
-pub fn includes(proxies: &[Range], peer: IpAddr) -> bool {
+pub(crate) fn includes(proxies: &[Range], peer: IpAddr) -> bool {
     let peer = peer.to_canonical();
     proxies.iter().any(|proxy| proxy.contains(peer))
 }
 
 /// Who has asked the proxy. None: the peer is no proxy, or does not say.
-pub fn client(proxies: &[Range], peer: IpAddr, headers: &HeaderMap) -> Option<SocketAddr> {
+pub(crate) fn client(proxies: &[Range], peer: IpAddr, headers: &HeaderMap) -> Option<SocketAddr> {
     if !includes(proxies, peer) {
         return None;
     }

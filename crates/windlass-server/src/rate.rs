@@ -12,29 +12,29 @@ use crate::Problem;
 use crate::problem::codes;
 
 /// Failed authentications of one address.
-pub const FAILURES: Rate = Rate::new(1, 20);
+pub(crate) const FAILURES: Rate = Rate::new(1, 20);
 
 /// Deliveries from one address that prove nothing.
-pub const UNPROVEN: Rate = Rate::new(5, 50);
+pub(crate) const UNPROVEN: Rate = Rate::new(5, 50);
 
 /// Deliveries to one webhook, of those who have proven that they may make them.
-pub const DELIVERIES: Rate = Rate::new(100, 200);
+pub(crate) const DELIVERIES: Rate = Rate::new(100, 200);
 
 /// Refused calls that are noted in the audit log.
-pub const REFUSALS_NOTED: Rate = Rate::new(10, 100);
+pub(crate) const REFUSALS_NOTED: Rate = Rate::new(10, 100);
 
 /// Buckets of strangers: those who fall into the same one share it.
 const STRANGERS: usize = 4_096;
 
 /// So many in a second, and so many at once after a pause.
 #[derive(Clone, Copy, Debug)]
-pub struct Rate {
+pub(crate) struct Rate {
     each_ns: u64,
     burst_ns: u64,
 }
 
 impl Rate {
-    pub const fn new(per_second: u32, burst: u32) -> Rate {
+    pub(crate) const fn new(per_second: u32, burst: u32) -> Rate {
         let per_second = if per_second == 0 { 1 } else { per_second };
         let each_ns = 1_000_000_000 / per_second as u64;
         Rate { each_ns, burst_ns: each_ns * burst as u64 }
@@ -43,11 +43,11 @@ impl Rate {
 
 /// When what was taken so far is paid for, in nanoseconds since the process began.
 #[derive(Debug, Default)]
-pub struct Bucket(AtomicU64);
+pub(crate) struct Bucket(AtomicU64);
 
 impl Bucket {
     /// Takes one, or says how long to wait.
-    pub fn take(&self, rate: Rate) -> Result<(), Duration> {
+    pub(crate) fn take(&self, rate: Rate) -> Result<(), Duration> {
         self.take_at(now_ns(), rate)
     }
 
@@ -74,7 +74,7 @@ impl Bucket {
 }
 
 /// A fixed number of buckets for any number of names. Nobody outside knows who falls together.
-pub struct Strangers {
+pub(crate) struct Strangers {
     buckets: Vec<Bucket>,
     key: RandomState,
 }
@@ -91,17 +91,17 @@ impl Strangers {
         &self.buckets[self.key.hash_one(name) as usize % self.buckets.len()]
     }
 
-    pub fn take(&self, name: impl Hash, rate: Rate) -> Result<(), Duration> {
+    pub(crate) fn take(&self, name: impl Hash, rate: Rate) -> Result<(), Duration> {
         self.of(name).take(rate)
     }
 
-    pub fn wait(&self, name: impl Hash, rate: Rate) -> Option<Duration> {
+    pub(crate) fn wait(&self, name: impl Hash, rate: Rate) -> Option<Duration> {
         self.of(name).wait_at(now_ns(), rate)
     }
 }
 
 /// Whoever has one address of IPv6 has the 64 bits below it as well.
-pub fn neighbourhood(address: IpAddr) -> [u8; 8] {
+pub(crate) fn neighbourhood(address: IpAddr) -> [u8; 8] {
     let wide = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => match address.to_ipv4_mapped() {
@@ -118,7 +118,7 @@ pub fn neighbourhood(address: IpAddr) -> [u8; 8] {
     lower
 }
 
-pub fn too_many(what: &str, wait: Duration) -> Problem {
+pub(crate) fn too_many(what: &str, wait: Duration) -> Problem {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     Problem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, format!("too many {what}"))
         .hint(format!("come back in {} s", seconds.max(1)))

@@ -12,7 +12,7 @@ const ENTRIES_MAX: usize = 5_000;
 
 /// One time that something began.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub(crate) struct Entry {
     pub path: Arc<str>,
     /// `running` until it has ended.
     pub status: Arc<str>,
@@ -25,7 +25,7 @@ pub struct Entry {
 }
 
 /// All that has begun in one run.
-pub struct Timeline {
+pub(crate) struct Timeline {
     /// What the dialect calls each step, by its name.
     labels: BTreeMap<Arc<str>, Arc<str>>,
     /// By the number of the event that told of the beginning.
@@ -36,12 +36,12 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    pub fn new(plan: &Plan) -> Timeline {
+    pub(crate) fn new(plan: &Plan) -> Timeline {
         let labels = plan.nodes.iter().filter(|node| !node.hidden).map(|node| (node.name.clone(), node.label.clone()));
         Timeline { labels: labels.collect(), entries: BTreeMap::new(), open: BTreeMap::new(), dropped: 0 }
     }
 
-    pub fn event(&mut self, event: &Event) {
+    pub(crate) fn event(&mut self, event: &Event) {
         match &event.kind {
             EventKind::StepStarted { .. } => self.begin(event, false),
             EventKind::IterationStarted { .. } => self.begin(event, true),
@@ -120,7 +120,7 @@ impl Timeline {
     }
 
     /// What began inside of a path, after the beginning with this number; "" is the run itself.
-    pub fn inside<'a>(&'a self, parent: &'a str, after: u64) -> impl Iterator<Item = (u64, &'a Entry)> {
+    pub(crate) fn inside<'a>(&'a self, parent: &'a str, after: u64) -> impl Iterator<Item = (u64, &'a Entry)> {
         use std::ops::Bound::{Excluded, Unbounded};
         let after = if after == 0 { Unbounded } else { Excluded(after) };
         self.entries
@@ -129,7 +129,7 @@ impl Timeline {
             .map(|(seq, entry)| (*seq, entry))
     }
 
-    pub fn kind(&self, entry: &Entry) -> &str {
+    pub(crate) fn kind(&self, entry: &Entry) -> &str {
         let name = name_of(&entry.path);
         if entry.is_turn { "turn" } else { self.labels.get(name).map_or("", |label| &**label) }
     }
@@ -145,7 +145,7 @@ fn is_number(part: &str) -> bool {
 }
 
 /// The path of what is around: `sync[3]` for `sync[3].fetch`, `sync` for `sync[3]`.
-pub fn parent_of(path: &str) -> &str {
+pub(crate) fn parent_of(path: &str) -> &str {
     match path.rfind(['.', '[']) {
         Some(at) => &path[..at],
         None => "",
@@ -153,7 +153,7 @@ pub fn parent_of(path: &str) -> &str {
 }
 
 /// The last name of a path.
-pub fn name_of(path: &str) -> &str {
+pub(crate) fn name_of(path: &str) -> &str {
     let last = path.rsplit('.').next().unwrap_or(path);
     last.split('[').next().unwrap_or(last)
 }

@@ -32,16 +32,16 @@ pub struct Views {
     calls: Arc<Semaphore>,
     writes: Arc<Semaphore>,
     long: Arc<Semaphore>,
-    pub hubs: Hubs,
-    pub shelf: Shelf,
-    pub changes: Changes,
+    pub(crate) hubs: Hubs,
+    pub(crate) shelf: Shelf,
+    pub(crate) changes: Changes,
     pub painters: Painters,
-    pub sweeping: Sweeping,
+    pub(crate) sweeping: Sweeping,
 }
 
 /// Whether somebody frees what was removed. Whoever removes something meanwhile has it looked for once more.
 #[derive(Default)]
-pub struct Sweeping(AtomicU8);
+pub(crate) struct Sweeping(AtomicU8);
 
 const NOBODY: u8 = 0;
 const AT_IT: u8 = 1;
@@ -49,13 +49,13 @@ const ONCE_MORE: u8 = 2;
 
 impl Sweeping {
     /// True: nobody is at it, so whoever asks is from now on.
-    pub fn begin(&self) -> bool {
+    pub(crate) fn begin(&self) -> bool {
         let next = |now| Some(if now == NOBODY { AT_IT } else { ONCE_MORE });
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(NOBODY)
     }
 
     /// False: something was removed since; whoever is at it looks again.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         let next = |now| Some(if now == ONCE_MORE { AT_IT } else { NOBODY });
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) != Ok(ONCE_MORE)
     }
@@ -78,7 +78,7 @@ impl Default for Views {
 
 impl App {
     /// Reads the store on a thread that may wait for a disk; those that answer requests may not.
-    pub async fn at_store<T: Send + 'static>(
+    pub(crate) async fn at_store<T: Send + 'static>(
         &self,
         call: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
@@ -86,7 +86,7 @@ impl App {
     }
 
     /// The same for what writes.
-    pub async fn to_store<T: Send + 'static>(
+    pub(crate) async fn to_store<T: Send + 'static>(
         &self,
         call: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
@@ -94,7 +94,7 @@ impl App {
     }
 
     /// How a run stands, if it is in memory and says so soon. None: ask the store.
-    pub async fn state_at_hand(&self, run: &str) -> Result<Option<State>, Problem> {
+    pub(crate) async fn state_at_hand(&self, run: &str) -> Result<Option<State>, Problem> {
         match tokio::time::timeout(STATE_WITHIN, self.engine.state(run)).await {
             Ok(state) => Ok(state?),
             Err(_) => Ok(None),

@@ -26,7 +26,7 @@ impl From<StoreError> for Trouble {
 pub(crate) type Outcome<T> = Result<T, Trouble>;
 
 impl Trouble {
-    pub fn into_error(self, file: &Path) -> StoreError {
+    pub(crate) fn into_error(self, file: &Path) -> StoreError {
         match self {
             Trouble::Sqlite(error) => from_sqlite(&error, file),
             Trouble::Store(error) => error,

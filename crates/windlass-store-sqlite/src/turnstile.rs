@@ -32,7 +32,7 @@ pub(crate) struct Turn<'t, T> {
 }
 
 impl<T> Turnstile<T> {
-    pub fn new(directory: &Path, patience: Duration, content: T) -> Turnstile<T> {
+    pub(crate) fn new(directory: &Path, patience: Duration, content: T) -> Turnstile<T> {
         Turnstile {
             gate: Mutex::new(LockFile::new(directory.join("turnstile.lock"))),
             place: Mutex::new(Place { lock: LockFile::new(directory.join("writer.lock")), content }),
@@ -40,7 +40,7 @@ impl<T> Turnstile<T> {
         }
     }
 
-    pub fn enter(&self) -> Result<Turn<'_, T>, StoreError> {
+    pub(crate) fn enter(&self) -> Result<Turn<'_, T>, StoreError> {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         gate.lock(self.patience)?;
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,11 +77,11 @@ pub(crate) struct LockFile {
 }
 
 impl LockFile {
-    pub fn new(path: PathBuf) -> LockFile {
+    pub(crate) fn new(path: PathBuf) -> LockFile {
         LockFile { path, file: None }
     }
 
-    pub fn lock(&mut self, patience: Duration) -> Result<(), StoreError> {
+    pub(crate) fn lock(&mut self, patience: Duration) -> Result<(), StoreError> {
         let file = match self.file.take() {
             Some(file) => file,
             None => self.open()?,
@@ -119,7 +119,7 @@ impl LockFile {
         StoreError::new(StoreErrorKind::Busy, message).hint(hint).file(&self.path)
     }
 
-    pub fn unlock(&mut self) {
+    pub(crate) fn unlock(&mut self) {
         // A handle that cannot be unlocked is closed instead, which has the same effect.
         self.file = self.file.take().filter(|file| file.unlock().is_ok());
     }

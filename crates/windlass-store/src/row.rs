@@ -182,13 +182,6 @@ pub struct TurnHead {
     pub failed: bool,
 }
 
-impl TurnHead {
-    /// How many turns that are.
-    pub fn turns(&self) -> u64 {
-        self.last.saturating_sub(self.first) + 1
-    }
-}
-
 /// What a run waits for somebody to answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitRow {

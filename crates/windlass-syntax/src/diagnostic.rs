@@ -68,7 +68,7 @@ impl Diagnostic {
     }
 
     /// The form for programs.
-    pub fn report(&self, source: &Source) -> Report {
+    pub(crate) fn report(&self, source: &Source) -> Report {
         let (start, end) = (source.position(self.span.start), source.position(self.span.end));
         Report {
             code: self.code,

@@ -79,7 +79,7 @@ impl Cases {
 }
 
 /// A file under its bare name.
-pub fn source(path: &Path) -> Source {
+pub(crate) fn source(path: &Path) -> Source {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     Source::new(path.file_name().unwrap_or_default().to_string_lossy(), text)
 }
@@ -91,7 +91,7 @@ pub fn said(problems: &[(Source, Diagnostics)]) -> String {
 }
 
 /// Compares with the file beside the case, or writes it.
-pub fn compare(beside: &Path, actual: &str, failures: &mut Vec<String>) {
+pub(crate) fn compare(beside: &Path, actual: &str, failures: &mut Vec<String>) {
     if std::env::var_os("UPDATE").is_some()
         && let Err(error) = fs::write(beside, actual)
     {

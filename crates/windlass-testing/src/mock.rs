@@ -114,7 +114,7 @@ impl MockService {
         Ok(MockService { listener, answering })
     }
 
-    pub fn addr(&self) -> SocketAddr {
+    pub(crate) fn addr(&self) -> SocketAddr {
         self.listener.addr()
     }
 

@@ -125,7 +125,7 @@ impl Approval {
     }
 
     /// What is wrong with an answer, if anything is.
-    pub async fn check(&self, data: &Value) -> Result<(), Refused> {
+    pub(crate) async fn check(&self, data: &Value) -> Result<(), Refused> {
         let Some(schema) = self.form.get("schema").filter(|schema| !schema.is_null()) else { return Ok(()) };
         let schema = Schema::compile(schema, None).map_err(Refused::Unusable)?;
         match schema.misfits(data, MISFITS_TOLD).await {

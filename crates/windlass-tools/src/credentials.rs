@@ -54,7 +54,7 @@ impl Credential {
     }
 
     /// From names and values. An inner `data` object, and the prefix `db_`, are the spelling of stored credentials.
-    pub fn from_map(map: &Map) -> Credential {
+    pub(crate) fn from_map(map: &Map) -> Credential {
         let inner = map.get("data").and_then(Value::as_map);
         let mut fields = BTreeMap::new();
         for (name, value) in map.iter().chain(inner.into_iter().flat_map(Map::iter)) {
@@ -157,11 +157,6 @@ impl NamedCredentials {
     #[must_use]
     pub fn with_reasons(self, reason: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> NamedCredentials {
         NamedCredentials { reason: Some(Arc::new(reason)), ..self }
-    }
-
-    /// Whether an alias is known, for `check`.
-    pub fn knows(&self, alias: &str) -> bool {
-        self.find(alias).is_ok()
     }
 }
 

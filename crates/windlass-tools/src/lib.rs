@@ -59,7 +59,6 @@ pub use postgres::{PostgresOptions, PostgresTool};
 pub use process::{Group as ProcessGroup, environment as basic_environment};
 #[cfg(feature = "python")]
 pub use python::{PythonOptions, PythonTool};
-pub use registry::{Registration, ToolSetup, registrations};
 pub use secret::{Redaction, Secret};
 #[cfg(feature = "shell")]
 pub use shell::{ShellOptions, ShellTool};
@@ -83,5 +82,5 @@ pub fn playbook_tools(
 ) -> Tools {
     let outbound = options.outbound.clone();
     let http = HttpTool::new(options);
-    registry::build(&ToolSetup { http, outbound, credentials, environment: &environment })
+    registry::build(&registry::ToolSetup { http, outbound, credentials, environment: &environment })
 }

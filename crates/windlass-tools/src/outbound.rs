@@ -102,24 +102,24 @@ impl Outbound {
 
     /// With the origins of these URLs, which the operator has chosen and not a definition. What is denied stays so.
     #[must_use]
-    pub fn trusting<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> Outbound {
+    pub(crate) fn trusting<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> Outbound {
         let origins = urls.into_iter().filter_map(uri::host_and_port);
         self.changed(|policy| policy.trusted.extend(origins.filter_map(|(host, port)| Rule::of_place(&host, port))))
     }
 
     /// With this place, which the operator has chosen.
     #[must_use]
-    pub fn trusting_place(&self, host: &str, port: u16) -> Outbound {
+    pub(crate) fn trusting_place(&self, host: &str, port: u16) -> Outbound {
         self.changed(|policy| policy.trusted.extend(Rule::of_place(host, port)))
     }
 
     /// Every address may be connected to, and nothing is denied: no name need be resolved to know that.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.0.open && self.0.deny.is_empty()
     }
 
     /// The addresses of a host that may be connected to, all of them found by one resolution.
-    pub async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    pub(crate) async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let parsed = match Host::of(host) {
             Some(parsed) => parsed,
             // As the machine understands it, where everything may be called anyway.
@@ -150,7 +150,7 @@ impl Outbound {
     }
 
     /// A place that is no address, such as a socket file: only where everything is open, or the operator has chosen it.
-    pub fn refuse_file(&self, place: &str) -> Option<Refused> {
+    pub(crate) fn refuse_file(&self, place: &str) -> Option<Refused> {
         (!self.is_open()).then(|| self.refused(place, 0, None, Why::File))
     }
 }
@@ -187,7 +187,7 @@ enum Why {
 
 /// A place that may not be connected to. It is an error of the task, and no fault of the network.
 #[derive(Clone, Debug)]
-pub struct Refused {
+pub(crate) struct Refused {
     host: String,
     port: u16,
     address: Option<IpAddr>,

@@ -29,7 +29,7 @@ pub struct Group {
 
 impl Group {
     /// Starts it, with pipes for input, output and errors.
-    pub fn start(mut command: Command) -> std::io::Result<Group> {
+    pub(crate) fn start(mut command: Command) -> std::io::Result<Group> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Group::start_as_it_is(command)
     }

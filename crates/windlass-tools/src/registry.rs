@@ -14,7 +14,7 @@ use crate::outbound::Outbound;
 use crate::sealed::Opening;
 
 /// What constructors of tools may use.
-pub struct ToolSetup<'a> {
+pub(crate) struct ToolSetup<'a> {
     pub http: HttpTool,
     /// The addresses that tools may reach.
     pub outbound: Outbound,
@@ -31,13 +31,13 @@ impl ToolSetup<'_> {
 }
 
 /// A tool of this build.
-pub struct Registration {
+pub(crate) struct Registration {
     pub info: &'static ToolInfo,
     pub build: fn(&ToolSetup<'_>) -> Arc<dyn Tool>,
 }
 
 /// All tools of this build that need nothing but a [`ToolSetup`].
-pub fn registrations() -> Vec<Registration> {
+pub(crate) fn registrations() -> Vec<Registration> {
     vec![
         crate::http::REGISTRATION,
         crate::http::CALL_REGISTRATION,

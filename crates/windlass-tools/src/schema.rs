@@ -52,7 +52,7 @@ impl Schema {
     }
 
     /// The same, each with the place that it is about; at most `most`. An error says why it could not be found out.
-    pub async fn misfits(&self, value: &Value, most: usize) -> Result<Vec<Misfit>, String> {
+    pub(crate) async fn misfits(&self, value: &Value, most: usize) -> Result<Vec<Misfit>, String> {
         self.look(TIME_MAX, value, move |validator, json| misfits(validator, json, most)).await
     }
 

@@ -3,7 +3,7 @@
 //! - `schedule` when a trigger fires: a recurrence or a cron expression, and a time, give the next time
 //! - `extension` triggers of dialects that have none of their own: `schedule` and `webhook` under `x-windlass`
 
-pub mod extension;
+mod extension;
 pub mod schedule;
 
 pub use extension::{Codes, Extension};

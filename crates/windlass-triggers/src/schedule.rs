@@ -77,7 +77,7 @@ impl Schedule {
         Ok(Schedule::Cron { cron: Box::new(cron), zone: zone_of(zone)? })
     }
 
-    pub fn recurrence(settings: &Value, registered: Timestamp) -> Result<Schedule, String> {
+    pub(crate) fn recurrence(settings: &Value, registered: Timestamp) -> Result<Schedule, String> {
         let text = |name: &str| settings.get(name).and_then(Value::as_str).map(str::trim);
         // The front has found the zone that a name of Windows stands for.
         let zone = zone_of(text("zone").or_else(|| text("timeZone")))?;

@@ -34,7 +34,7 @@ pub fn encode(value: &Value) -> Vec<u8> {
     out
 }
 
-pub fn encode_into(value: &Value, out: &mut Vec<u8>) {
+pub(crate) fn encode_into(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.push(NULL),
         Value::Bool(false) => out.push(FALSE),

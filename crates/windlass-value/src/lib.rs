@@ -16,7 +16,7 @@ mod time;
 mod typed;
 mod value;
 
-pub use codec::{DecodeError, decode, encode, encode_into};
+pub use codec::{DecodeError, decode, encode};
 pub use digits::Digits;
 pub use eval::{
     CompileError, EvalError, EvalErrorKind, Expression, InsideLoop, Language, Level, Meter, Mode, NodeView, PathPart,

@@ -19,7 +19,7 @@ pub struct Spanned<T> {
 }
 
 impl<T> Spanned<T> {
-    pub fn new(value: T, span: Span) -> Spanned<T> {
+    pub(crate) fn new(value: T, span: Span) -> Spanned<T> {
         Spanned { value, span }
     }
 }
@@ -50,29 +50,29 @@ pub struct Document {
 }
 
 impl Document {
-    pub fn agent(&self, name: &str) -> Option<&Agent> {
+    pub(crate) fn agent(&self, name: &str) -> Option<&Agent> {
         self.agents.iter().find(|agent| *agent.name == name)
     }
 
-    pub fn step(&self, id: &str) -> Option<&Step> {
+    pub(crate) fn step(&self, id: &str) -> Option<&Step> {
         self.steps.iter().find(|step| *step.id == id)
     }
 
     /// The model that a step without loop and include asks. None: nothing says which.
-    pub fn model_of(&self, step: &Step, options: &Options) -> Option<String> {
+    pub(crate) fn model_of(&self, step: &Step, options: &Options) -> Option<String> {
         let agent = step.agent.as_ref().and_then(|agent| self.agent(agent));
         let own = step.model.as_ref().or_else(|| agent.and_then(|agent| agent.model.as_ref()));
         options.model.clone().or_else(|| own.map(|own| own.value.clone())).or_else(|| options.default_model.clone())
     }
 
     /// The model of an agent that judges a loop.
-    pub fn judge_model(&self, agent: &str, options: &Options) -> Option<String> {
+    pub(crate) fn judge_model(&self, agent: &str, options: &Options) -> Option<String> {
         let own = self.agent(agent).and_then(|agent| agent.model.as_ref()).map(|model| model.value.clone());
         options.model.clone().or(own).or_else(|| options.default_model.clone())
     }
 
     /// Whether somebody passes messages on: as whoever runs it wants, else as the file says, else if it speaks of it.
-    pub fn has_coordinator(&self, options: &Options) -> bool {
+    pub(crate) fn has_coordinator(&self, options: &Options) -> bool {
         let own = self.extensions.coordinator.mode.as_ref().map(|mode| mode.value);
         let mode = match options.coordinator {
             CoordinatorMode::Auto => own.unwrap_or_default(),
@@ -101,7 +101,7 @@ impl Document {
     }
 
     /// All steps of this file, those inside of loops after the step with the loop; included files are not looked into.
-    pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
+    pub(crate) fn all_steps(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().flat_map(|step| std::iter::once(step).chain(step.inner()))
     }
 }
@@ -174,7 +174,7 @@ pub enum CallInput {
 
 impl Step {
     /// The steps inside of its loop.
-    pub fn inner(&self) -> &[Step] {
+    pub(crate) fn inner(&self) -> &[Step] {
         self.repeat.as_ref().map_or(&[], |repeat| &repeat.steps)
     }
 }

@@ -55,12 +55,12 @@ struct Size {
 }
 
 impl<'a> Loader<'a> {
-    pub fn new(options: &'a Options) -> Loader<'a> {
+    pub(crate) fn new(options: &'a Options) -> Loader<'a> {
         Loader { options, known: HashMap::new(), open: Vec::new(), others: Vec::new() }
     }
 
     /// The file that everything begins with.
-    pub fn root(&mut self, source: &Source, tree: &Node, found: Diagnostics) -> (Option<Document>, Diagnostics) {
+    pub(crate) fn root(&mut self, source: &Source, tree: &Node, found: Diagnostics) -> (Option<Document>, Diagnostics) {
         let folder = self.options.folder.as_deref().map(|path| Folder::open(path, self.options.files.clone()));
         // It may include itself: then its own path closes the circle.
         if let (Some(folder), Some(name)) = (&folder, Path::new(&*source.name).file_name())

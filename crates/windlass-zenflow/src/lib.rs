@@ -29,8 +29,8 @@ use windlass_syntax::{Diagnostics, Node, Severity, Source, Yaml, parse_json, par
 pub use dialect::Zenflow;
 pub use document::CoordinatorMode;
 use document::Document;
-pub use options::{AnyModel, ContextFiles, ModelProblem, Models, Options, Price};
-pub use recognise::{mentions, recognise};
+pub use options::{ContextFiles, ModelProblem, Models, Options, Price};
+pub use recognise::recognise;
 
 /// A workflow that was read and checked.
 #[derive(Clone, Debug)]
@@ -76,7 +76,12 @@ fn is_json(source: &Source) -> bool {
 }
 
 /// Compiles a tree that was read already; `found` are the problems of the reading.
-pub fn compile_tree(source: &Source, tree: &Node, found: Diagnostics, options: &Options) -> Result<Compiled, Problems> {
+pub(crate) fn compile_tree(
+    source: &Source,
+    tree: &Node,
+    found: Diagnostics,
+    options: &Options,
+) -> Result<Compiled, Problems> {
     let Checked { document, warnings, others } = check(source, tree, found, options)?;
     let mut diagnostics = warnings;
     let (plan, calls) = plan::compile(&document, options, &mut diagnostics);

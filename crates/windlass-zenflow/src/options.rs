@@ -66,7 +66,7 @@ impl Default for Options {
 
 impl Options {
     /// What a model costs: by its whole name, else without the provider in front, else by the kind in front of a colon.
-    pub fn price(&self, model: &str) -> Option<&Price> {
+    pub(crate) fn price(&self, model: &str) -> Option<&Price> {
         let short = || model.split_once('/').and_then(|(_, name)| self.prices.get(name));
         let kind = || model.split_once(':').and_then(|(kind, _)| self.prices.get(kind));
         self.prices.get(model).or_else(short).or_else(kind)
@@ -109,7 +109,7 @@ pub struct ModelProblem {
 
 /// Nobody knows which models there are: any may be named.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AnyModel;
+pub(crate) struct AnyModel;
 
 impl Models for AnyModel {
     fn problem(&self, _: Option<&str>) -> Option<ModelProblem> {

@@ -26,17 +26,17 @@ pub(crate) struct Folder {
 
 impl Folder {
     /// Links in the folder's own path are followed first: what is in it is compared with where it really is.
-    pub fn open(path: &Path, files: Arc<dyn Files>) -> Folder {
+    pub(crate) fn open(path: &Path, files: Arc<dyn Files>) -> Folder {
         let path = files.canonical(path).unwrap_or_else(|_| path.to_owned());
         Folder { path, files }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Where a file really is.
-    pub fn find(&self, written: &str) -> Result<PathBuf, Trouble> {
+    pub(crate) fn find(&self, written: &str) -> Result<PathBuf, Trouble> {
         let tidy = tidied(written).map_err(Trouble::Written)?;
         let path = self.files.canonical(&self.path.join(tidy)).map_err(Trouble::File)?;
         match path.starts_with(&self.path) {

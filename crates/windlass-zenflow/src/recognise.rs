@@ -1,6 +1,6 @@
 //! Whether a file is a workflow of this kind, right or wrong.
 
-use windlass_syntax::{Kind, Node, Source};
+use windlass_syntax::{Kind, Node};
 
 const TOP: [&str; 8] = ["name", "description", "version", "agents", "includes", "steps", "options", "x-windlass"];
 /// Keys that only other formats have at the top.
@@ -41,10 +41,4 @@ pub fn recognise(tree: &Node) -> bool {
 /// Whether a tree has keys at the top that only other formats have there.
 pub(crate) fn is_foreign(tree: &Node) -> bool {
     tree.as_map().is_some_and(|entries| entries.iter().any(|(key, _)| FOREIGN.contains(&key.text.as_str())))
-}
-
-/// Whether a text that cannot be read looks like one.
-pub fn mentions(source: &Source) -> bool {
-    let has = |key: &str| source.text.lines().any(|line| line.trim_start_matches('\u{feff}').starts_with(key));
-    has("steps:") && !has("apiVersion:") && !has("workflow:") && !has("kind:")
 }

@@ -58,7 +58,7 @@ pub(crate) struct HandlerDef {
 
 impl StepDef {
     /// What it gives to the run: returned or sent.
-    pub fn makes(&self) -> impl Iterator<Item = &EventType> {
+    pub(crate) fn makes(&self) -> impl Iterator<Item = &EventType> {
         self.shape.produces.iter().chain(&self.sends)
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Dialects {
 
 impl Dialects {
     /// Those that this crate was built with.
-    pub fn built_in() -> Dialects {
+    pub(crate) fn built_in() -> Dialects {
         let registry = Registry::new().with(RustCode);
         #[cfg(feature = "noetl")]
         let registry = registry.with(windlass_noetl::Noetl);
@@ -34,12 +34,12 @@ impl Dialects {
         Dialects { registry, options: DialectOptions::default() }
     }
 
-    pub fn add(&mut self, dialect: impl Dialect + 'static) {
+    pub(crate) fn add(&mut self, dialect: impl Dialect + 'static) {
         self.registry = std::mem::take(&mut self.registry).with(dialect);
     }
 
     /// The languages that expressions of all plans are written in.
-    pub fn languages(&self) -> Vec<Arc<dyn Language>> {
+    pub(crate) fn languages(&self) -> Vec<Arc<dyn Language>> {
         let mut languages = self.registry.languages();
         languages.push(Arc::new(windlass_expr::steps::Steps));
         #[cfg(feature = "zenflow")]
@@ -49,7 +49,7 @@ impl Dialects {
 
     /// Agents may name the tools of this registry, unless the options name others.
     #[cfg(feature = "zenflow")]
-    pub fn offer(&mut self, registry: &windlass_agents::Registry) {
+    pub(crate) fn offer(&mut self, registry: &windlass_agents::Registry) {
         let mut options = self.options.get::<windlass_zenflow::Options>().cloned().unwrap_or_default();
         if options.tools.is_empty() {
             options.tools = registry.own_specs().into_iter().map(|spec| spec.name).collect();
@@ -78,7 +78,7 @@ impl Dialects {
     }
 
     /// Compiles a text in the dialect that it looks like.
-    pub fn compile(&self, name: &str, text: &str, file: Option<&Path>, known: &Known) -> Result<Plan, Error> {
+    pub(crate) fn compile(&self, name: &str, text: &str, file: Option<&Path>, known: &Known) -> Result<Plan, Error> {
         if self.registry.names().is_empty() {
             let message = format!("the definition `{name}` cannot be read: no dialect was built in");
             let hint = "turn on the features `loom`, `noetl` or `zenflow` of the crate `windlass`";
@@ -120,7 +120,12 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    pub fn new(tools: &Tools, functions: &[String], definitions: Vec<String>, limits: windlass_core::Limits) -> Known {
+    pub(crate) fn new(
+        tools: &Tools,
+        functions: &[String],
+        definitions: Vec<String>,
+        limits: windlass_core::Limits,
+    ) -> Known {
         let own = |name: &&str| !functions.iter().any(|one| one == name);
         Known {
             tools: tools.names().filter(own).map(str::to_owned).collect(),

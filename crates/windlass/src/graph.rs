@@ -12,13 +12,13 @@ pub(crate) struct Graph<'s> {
 }
 
 impl<'s> Graph<'s> {
-    pub fn of(steps: &'s [StepDef]) -> Graph<'s> {
+    pub(crate) fn of(steps: &'s [StepDef]) -> Graph<'s> {
         let made = steps.iter().flat_map(StepDef::makes).map(|event| event.name).collect();
         Graph { steps, made }
     }
 
     /// Whether somebody makes it, inside or outside.
-    pub fn is_fed(&self, event: &EventType) -> bool {
+    pub(crate) fn is_fed(&self, event: &EventType) -> bool {
         matches!(event.kind, EventKind::Start | EventKind::HumanResponse) || self.made.contains(event.name)
     }
 
@@ -30,7 +30,7 @@ impl<'s> Graph<'s> {
     }
 
     /// The handler of a step's failures: its own, else the one for all.
-    pub fn handler_of(&self, at: usize) -> Option<usize> {
+    pub(crate) fn handler_of(&self, at: usize) -> Option<usize> {
         if self.steps[at].handler.is_some() {
             return None;
         }
@@ -52,7 +52,7 @@ impl<'s> Graph<'s> {
     }
 
     /// Steps that can run.
-    pub fn reached(&self) -> BTreeSet<usize> {
+    pub(crate) fn reached(&self) -> BTreeSet<usize> {
         let mut reached = BTreeSet::new();
         loop {
             let before = reached.len();
@@ -79,7 +79,7 @@ impl<'s> Graph<'s> {
     }
 
     /// Steps from which a way leads to a stop event, or to somebody outside.
-    pub fn leads_out(&self) -> BTreeSet<usize> {
+    pub(crate) fn leads_out(&self) -> BTreeSet<usize> {
         let ends = |event: &EventType| matches!(event.kind, EventKind::Stop | EventKind::InputRequired);
         let mut out: BTreeSet<usize> = (0..self.steps.len()).filter(|at| self.steps[*at].makes().any(ends)).collect();
         loop {
@@ -97,7 +97,7 @@ impl<'s> Graph<'s> {
 
     /// The joins that a fan-out of this step closes into. A fan-out inside it has joins of its own: those are passed
     /// through, one level down and up again.
-    pub fn fans_into(&self, from: usize) -> Option<Vec<u32>> {
+    pub(crate) fn fans_into(&self, from: usize) -> Option<Vec<u32>> {
         if !self.steps[from].shape.fans_out {
             return None;
         }
@@ -129,7 +129,7 @@ impl<'s> Graph<'s> {
     }
 
     /// Whether some fan-out ends in this join.
-    pub fn closes_fan_out(&self, join: usize) -> bool {
+    pub(crate) fn closes_fan_out(&self, join: usize) -> bool {
         (0..self.steps.len()).filter_map(|at| self.fans_into(at)).any(|joins| joins.contains(&(join as u32)))
     }
 }

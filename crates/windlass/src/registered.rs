@@ -147,7 +147,7 @@ pub(crate) struct FunctionTool<F, Args> {
 }
 
 impl<Args, F: Function<Args>> FunctionTool<F, Args> {
-    pub fn new(name: &str, function: F) -> FunctionTool<F, Args> {
+    pub(crate) fn new(name: &str, function: F) -> FunctionTool<F, Args> {
         let step = StepFacts { name: name.into(), accepts: Vec::new(), makes: Vec::new() };
         let (events, resources) = (BTreeMap::new(), Resources::default());
         let facts = Facts { workflow: name.into(), steps: vec![step], events, resources, state: None };

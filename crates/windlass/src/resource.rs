@@ -69,7 +69,7 @@ pub(crate) struct Needed {
 }
 
 impl Needed {
-    pub fn of<T: 'static>() -> Needed {
+    pub(crate) fn of<T: 'static>() -> Needed {
         Needed { type_id: TypeId::of::<T>(), name: type_name::<T>() }
     }
 }
@@ -79,20 +79,20 @@ impl Needed {
 pub(crate) struct Resources(BTreeMap<TypeId, (&'static str, Arc<dyn Any + Send + Sync>)>);
 
 impl Resources {
-    pub fn insert<T: Send + Sync + 'static>(&mut self, resource: Arc<T>) {
+    pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, resource: Arc<T>) {
         self.0.insert(TypeId::of::<T>(), (type_name::<T>(), resource));
     }
 
-    pub fn get<T: Send + Sync + 'static>(&self) -> Option<Res<T>> {
+    pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<Res<T>> {
         let (_, resource) = self.0.get(&TypeId::of::<T>())?;
         resource.clone().downcast().ok().map(Res)
     }
 
-    pub fn has(&self, needed: &Needed) -> bool {
+    pub(crate) fn has(&self, needed: &Needed) -> bool {
         self.0.contains_key(&needed.type_id)
     }
 
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.values().map(|(name, _)| *name)
     }
 }

@@ -60,7 +60,7 @@ pub(crate) struct StateType {
 }
 
 impl StateType {
-    pub fn of<S: State>() -> StateType {
+    pub(crate) fn of<S: State>() -> StateType {
         StateType { type_id: TypeId::of::<S>(), name: type_name::<S>(), initial: initial::<S> }
     }
 }

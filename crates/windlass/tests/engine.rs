@@ -265,7 +265,7 @@ mod versions {
 
     #[derive(Event, Serialize, Deserialize)]
     #[event(name = "told", human_response, version = 3, upgrade = newer)]
-    pub struct Told {
+    pub(crate) struct Told {
         pub words: Vec<String>,
     }
 
@@ -276,7 +276,7 @@ mod versions {
         Ok(Value::object([("words", words)]))
     }
 
-    pub fn asking() -> Workflow {
+    pub(crate) fn asking() -> Workflow {
         Workflow::builder("asking")
             .step("ask", |begin: Begin| async move { Ok(Asked { id: begin.id }) })
             .step("end", |told: Told| async move { Ok(Done { text: told.words.join("+") }) })

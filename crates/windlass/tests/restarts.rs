@@ -467,7 +467,7 @@ mod old {
 
     #[derive(Event, Serialize, Deserialize)]
     #[event(name = "order")]
-    pub struct Order {
+    pub(crate) struct Order {
         pub name: String,
     }
 }

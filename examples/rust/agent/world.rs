@@ -14,7 +14,7 @@ use crate::Observation;
 /// Gigabytes that are free at the beginning.
 const FREE: u64 = 10;
 
-pub struct World(Arc<Calls>);
+pub(crate) struct World(Arc<Calls>);
 
 struct Calls {
     file: PathBuf,
@@ -23,24 +23,24 @@ struct Calls {
 }
 
 impl World {
-    pub fn new(file: PathBuf, pace: Duration) -> World {
+    pub(crate) fn new(file: PathBuf, pace: Duration) -> World {
         World(Arc::new(Calls { file, pace }))
     }
 
-    pub fn model(&self) -> Model {
+    pub(crate) fn model(&self) -> Model {
         Model(self.0.clone())
     }
 
-    pub fn tools(&self) -> Tools {
+    pub(crate) fn tools(&self) -> Tools {
         Tools(self.0.clone())
     }
 }
 
 /// Knows what to try next, and when it is enough.
-pub struct Model(Arc<Calls>);
+pub(crate) struct Model(Arc<Calls>);
 
 impl Model {
-    pub async fn plan(&self, key: &str, history: &[Observation]) -> io::Result<(String, String)> {
+    pub(crate) async fn plan(&self, key: &str, history: &[Observation]) -> io::Result<(String, String)> {
         let (tool, on) = match history.len() {
             0 => ("look", "around"),
             1 => ("compress", "logs"),
@@ -53,22 +53,22 @@ impl Model {
         Ok((tool.to_owned(), on.to_owned()))
     }
 
-    pub async fn judge(&self, key: &str, goal: u64, free: u64) -> io::Result<bool> {
+    pub(crate) async fn judge(&self, key: &str, goal: u64, free: u64) -> io::Result<bool> {
         let answer = self.0.call(key, "judge", |_| if free >= goal { "good" } else { "more" }.to_owned()).await?;
         Ok(answer == "good")
     }
 }
 
 /// Can look, compress and delete.
-pub struct Tools(Arc<Calls>);
+pub(crate) struct Tools(Arc<Calls>);
 
 impl Tools {
-    pub fn is_dangerous(&self, tool: &str) -> bool {
+    pub(crate) fn is_dangerous(&self, tool: &str) -> bool {
         tool == "delete"
     }
 
     /// How much is free afterwards.
-    pub async fn call(&self, key: &str, tool: &str, on: &str) -> io::Result<u64> {
+    pub(crate) async fn call(&self, key: &str, tool: &str, on: &str) -> io::Result<u64> {
         let what = format!("{tool} {on}");
         let gains = match what.as_str() {
             "compress logs" => 12,

@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// A tool that measures, which CI does not need.
 #[derive(Clone, Copy)]
-pub enum Tool {
+pub(crate) enum Tool {
     Valgrind,
     Strace,
 }
@@ -18,7 +18,7 @@ impl Tool {
         }
     }
 
-    pub fn there(self) -> Result<(), String> {
+    pub(crate) fn there(self) -> Result<(), String> {
         let name = self.name();
         let runs = Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
         let install = format!("{name} is not installed: `apt-get install {name}` (or `dnf install {name}`)");
@@ -26,19 +26,19 @@ impl Tool {
     }
 }
 
-pub struct Rate {
+pub(crate) struct Rate {
     pub rate: f64,
     pub unit: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Counts {
+pub(crate) struct Counts {
     pub syncs: u64,
     pub writes: u64,
 }
 
 /// One sample of a figure.
-pub fn rate(program: &Path, key: &str) -> Result<Rate, String> {
+pub(crate) fn rate(program: &Path, key: &str) -> Result<Rate, String> {
     let line = printed(Command::new(program).args(["--once", key, "--json"]))?;
     let rate = field(&line, "rate").and_then(|rate| rate.parse().ok());
     let rate = rate.ok_or_else(|| format!("`--once {key}` printed no rate: {line}"))?;
@@ -46,7 +46,7 @@ pub fn rate(program: &Path, key: &str) -> Result<Rate, String> {
 }
 
 /// Syncs and writes of a workload, counted once.
-pub fn counts(program: &Path, workload: &str) -> Result<Counts, String> {
+pub(crate) fn counts(program: &Path, workload: &str) -> Result<Counts, String> {
     let line = printed(Command::new(program).args(["--counts", workload, "--json"]))?;
     let number = |name: &str| {
         let number = field(&line, name).and_then(|number| number.parse().ok());
@@ -56,7 +56,7 @@ pub fn counts(program: &Path, workload: &str) -> Result<Counts, String> {
 }
 
 /// Instructions of some work: what more rounds cost than fewer, so that starting the program does not count.
-pub fn instructions(program: &Path, work: &str) -> Result<u64, String> {
+pub(crate) fn instructions(program: &Path, work: &str) -> Result<u64, String> {
     const FEW: u64 = 1;
     const MANY: u64 = 6;
     let (few, many) = (counted(program, work, FEW)?, counted(program, work, MANY)?);
@@ -96,7 +96,7 @@ fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The load average of the last minute.
-pub fn load_average() -> String {
+pub(crate) fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or("?").to_owned()
 }

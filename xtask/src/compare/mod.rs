@@ -65,7 +65,7 @@ enum Part {
     Counts,
 }
 
-pub fn compare(arguments: &[String]) -> bool {
+pub(crate) fn compare(arguments: &[String]) -> bool {
     let compared = Request::parse(arguments).and_then(|request| run(&request));
     match compared {
         Ok(failures) if failures.is_empty() => {

@@ -7,7 +7,7 @@ use std::process::Command;
 /// The measuring code of a revision has this.
 const MARK: (&str, &str) = ("crates/windlass-bench/src/main.rs", "\"--modes\"");
 
-pub struct Revision {
+pub(crate) struct Revision {
     name: String,
     commit: String,
     /// The folder below `target/compare` that it is checked out in: always the same one, so that a later revision is built
@@ -17,7 +17,7 @@ pub struct Revision {
 
 impl Revision {
     /// A revision that can be measured.
-    pub fn find(root: &Path, name: &str, side: &'static str) -> Result<Revision, String> {
+    pub(crate) fn find(root: &Path, name: &str, side: &'static str) -> Result<Revision, String> {
         let spec = format!("{name}^{{commit}}");
         let commit = git(root, &["rev-parse", "--verify", "--quiet", &spec]);
         let commit = commit.map_err(|_| format!("`{name}` is no revision of this repository"))?;
@@ -32,7 +32,7 @@ impl Revision {
         }
     }
 
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         let short = &self.commit[..12.min(self.commit.len())];
         if self.name == "HEAD" || self.commit.starts_with(&self.name) {
             short.to_owned()
@@ -43,7 +43,7 @@ impl Revision {
 
     /// Checks it out below `target/compare`, builds it, and gives the path of its `windlass-bench`; if `served`, the program
     /// `windlass` is beside it. What was built before is not built again.
-    pub fn build(&self, root: &Path, served: bool) -> Result<PathBuf, String> {
+    pub(crate) fn build(&self, root: &Path, served: bool) -> Result<PathBuf, String> {
         let short = &self.commit[..12.min(self.commit.len())];
         let programs = root.join("target/compare").join(format!("{short}-programs"));
         let wanted = [("windlass-bench", "windlass-bench"), ("windlass-cli", "windlass")];
@@ -80,7 +80,7 @@ impl Revision {
 }
 
 /// Whether there is something that is not committed.
-pub fn is_dirty(root: &Path) -> bool {
+pub(crate) fn is_dirty(root: &Path) -> bool {
     git(root, &["status", "--porcelain", "--untracked-files=no"]).is_ok_and(|changes| !changes.is_empty())
 }
 

@@ -10,13 +10,13 @@ const RESAMPLES: usize = 4_000;
 const SEED: u64 = 0x5eed_0fc0_4a12_e500;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
+pub(crate) struct Interval {
     pub low: f64,
     pub high: f64,
 }
 
 impl Interval {
-    pub fn includes(self, ratio: f64) -> bool {
+    pub(crate) fn includes(self, ratio: f64) -> bool {
         self.low <= ratio && ratio <= self.high
     }
 }
@@ -28,7 +28,7 @@ impl fmt::Display for Interval {
 }
 
 /// The middle one; of an even number the mean of the two in the middle.
-pub fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     match sorted.len() {
@@ -39,14 +39,14 @@ pub fn median(values: &[f64]) -> f64 {
 }
 
 /// Median, lowest and highest, for people.
-pub fn spread(values: &[f64]) -> String {
+pub(crate) fn spread(values: &[f64]) -> String {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     format!("{:.0} ({low:.0} to {high:.0})", median(values))
 }
 
 /// The 95 % interval of the second ones' median over the first ones'.
-pub fn bootstrap(pairs: &[(f64, f64)]) -> Interval {
+pub(crate) fn bootstrap(pairs: &[(f64, f64)]) -> Interval {
     let mut random = SEED;
     let mut ratios: Vec<f64> = (0..RESAMPLES)
         .map(|_| {

@@ -52,10 +52,10 @@ impl BashOptions {
 }
 
 /// Runs shell texts in the work folder. Nothing confines them: this tool is to be allowed with care.
-pub struct Bash(Arc<BashOptions>);
+pub(crate) struct Bash(Arc<BashOptions>);
 
 impl Bash {
-    pub fn new(options: BashOptions) -> Bash {
+    pub(crate) fn new(options: BashOptions) -> Bash {
         Bash(Arc::new(options))
     }
 }

@@ -14,7 +14,7 @@ const PATHS_MAX: usize = 1000;
 const PATTERN_BYTES_MAX: usize = 1000;
 
 /// Finds files of the work folder by their names.
-pub struct Glob;
+pub(crate) struct Glob;
 
 impl AgentTool for Glob {
     fn spec(&self) -> ToolSpec {

@@ -22,7 +22,7 @@ const PATTERN_BYTES_MAX: usize = 4096;
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
 /// Searches the files of the work folder.
-pub struct Grep;
+pub(crate) struct Grep;
 
 impl AgentTool for Grep {
     fn spec(&self) -> ToolSpec {

@@ -15,10 +15,10 @@ const TEXT_BYTES_MAX: usize = 1 << 20;
 const HEADERS: [&str; 5] = ["content-type", "location", "etag", "last-modified", "retry-after"];
 
 /// Sends requests. Whether private addresses can be reached is the client's rule.
-pub struct Http(HttpTool);
+pub(crate) struct Http(HttpTool);
 
 impl Http {
-    pub fn new(http: HttpTool) -> Http {
+    pub(crate) fn new(http: HttpTool) -> Http {
         Http(http)
     }
 }

@@ -10,7 +10,7 @@ use crate::tool::{AgentCall, AgentTool, AnswerFuture};
 const BYTES_MAX: usize = 1 << 20;
 
 /// Reads a file of the work folder.
-pub struct Read;
+pub(crate) struct Read;
 
 impl AgentTool for Read {
     fn spec(&self) -> ToolSpec {

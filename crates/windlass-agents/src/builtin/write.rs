@@ -8,7 +8,7 @@ use crate::tool::{AgentCall, AgentTool, AnswerFuture};
 const BYTES_MAX: usize = 16 << 20;
 
 /// Writes a file of the work folder.
-pub struct Write;
+pub(crate) struct Write;
 
 impl AgentTool for Write {
     fn spec(&self) -> ToolSpec {

@@ -38,11 +38,7 @@ impl Prices {
         Prices(prices.into_iter().collect())
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub fn of(&self, model: &str) -> Option<Price> {
+    pub(crate) fn of(&self, model: &str) -> Option<Price> {
         let bare = || model.split_once('/').and_then(|(_, bare)| self.0.get(bare));
         let kind = || model.split_once(':').and_then(|(kind, _)| self.0.get(kind));
         self.0.get(model).or_else(bare).or_else(kind).copied()

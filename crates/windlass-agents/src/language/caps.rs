@@ -18,7 +18,7 @@ const PROMPT: usize = 120 * 1024;
 const WHOLE: usize = 1024 * 1024;
 
 impl Caps {
-    pub fn read(config: &Config<'_>) -> Result<Caps, String> {
+    pub(crate) fn read(config: &Config<'_>) -> Result<Caps, String> {
         let Some(caps) = config.inner("caps")? else {
             return Ok(Caps { dependency: DEPENDENCY, prompt: PROMPT, whole: WHOLE });
         };

@@ -12,25 +12,25 @@ pub(super) struct Config<'a> {
 }
 
 impl<'a> Config<'a> {
-    pub fn new(source: &'a Value) -> Option<Config<'a>> {
+    pub(crate) fn new(source: &'a Value) -> Option<Config<'a>> {
         Some(Config { map: source.as_map()?, read: RefCell::default() })
     }
 
-    pub fn value(&self, key: &'static str) -> Option<&'a Value> {
+    pub(crate) fn value(&self, key: &'static str) -> Option<&'a Value> {
         self.read.borrow_mut().insert(key);
         self.map.get(key)
     }
 
     /// A value that is not null.
-    pub fn given(&self, key: &'static str) -> Option<&'a Value> {
+    pub(crate) fn given(&self, key: &'static str) -> Option<&'a Value> {
         self.value(key).filter(|value| !value.is_null())
     }
 
-    pub fn text(&self, key: &'static str) -> Result<Arc<str>, String> {
+    pub(crate) fn text(&self, key: &'static str) -> Result<Arc<str>, String> {
         self.maybe_text(key)?.ok_or_else(|| format!("it needs a text `{key}`"))
     }
 
-    pub fn maybe_text(&self, key: &'static str) -> Result<Option<Arc<str>>, String> {
+    pub(crate) fn maybe_text(&self, key: &'static str) -> Result<Option<Arc<str>>, String> {
         match self.given(key) {
             None => Ok(None),
             Some(Value::Str(text)) => Ok(Some(text.clone())),
@@ -38,27 +38,27 @@ impl<'a> Config<'a> {
         }
     }
 
-    pub fn flag(&self, key: &'static str) -> Result<bool, String> {
+    pub(crate) fn flag(&self, key: &'static str) -> Result<bool, String> {
         match self.given(key) {
             None => Ok(false),
             Some(value) => value.as_bool().ok_or_else(|| format!("`{key}` must be true or false")),
         }
     }
 
-    pub fn count(&self, key: &'static str) -> Result<Option<usize>, String> {
+    pub(crate) fn count(&self, key: &'static str) -> Result<Option<usize>, String> {
         let Some(value) = self.given(key) else { return Ok(None) };
         let count = value.as_int().and_then(|count| usize::try_from(count).ok());
         count.map(Some).ok_or_else(|| format!("`{key}` must be a number from 0 on"))
     }
 
-    pub fn list(&self, key: &'static str) -> Result<&'a [Value], String> {
+    pub(crate) fn list(&self, key: &'static str) -> Result<&'a [Value], String> {
         match self.given(key) {
             None => Ok(&[]),
             Some(value) => value.as_list().ok_or_else(|| format!("`{key}` must be a list")),
         }
     }
 
-    pub fn texts(&self, key: &'static str) -> Result<Vec<Arc<str>>, String> {
+    pub(crate) fn texts(&self, key: &'static str) -> Result<Vec<Arc<str>>, String> {
         let text = |value: &Value| match value {
             Value::Str(text) => Ok(text.clone()),
             _ => Err(format!("`{key}` must be a list of texts")),
@@ -66,12 +66,12 @@ impl<'a> Config<'a> {
         self.list(key)?.iter().map(text).collect()
     }
 
-    pub fn inner(&self, key: &'static str) -> Result<Option<Config<'a>>, String> {
+    pub(crate) fn inner(&self, key: &'static str) -> Result<Option<Config<'a>>, String> {
         let Some(value) = self.given(key) else { return Ok(None) };
         Config::new(value).map(Some).ok_or_else(|| format!("`{key}` must be an object"))
     }
 
-    pub fn all_read(&self) -> Result<(), String> {
+    pub(crate) fn all_read(&self) -> Result<(), String> {
         let read = self.read.borrow();
         let unknown = self.map.keys().find(|key| !read.contains(&***key));
         unknown.map_or(Ok(()), |key| Err(format!("it has no setting `{key}`")))

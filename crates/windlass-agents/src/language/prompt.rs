@@ -256,7 +256,7 @@ fn attached(path: &Arc<str>, media: &Arc<str>, data: Value) -> Value {
 
 impl Owed {
     /// How the result is asked for.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let Owed { tool, schema } = self;
         format!(
             "When your work is done, call the tool `{tool}` with the result. Only what you give to it counts as your \
@@ -276,18 +276,18 @@ pub(super) fn flow_context(reader: &Reader<'_>) -> Option<String> {
 pub(super) struct Sections(pub String);
 
 impl Sections {
-    pub fn plain(&mut self, text: &str) {
+    pub(crate) fn plain(&mut self, text: &str) {
         if !self.0.is_empty() {
             self.0.push_str("\n\n");
         }
         self.0.push_str(text);
     }
 
-    pub fn section(&mut self, heading: &str, text: &str) {
+    pub(crate) fn section(&mut self, heading: &str, text: &str) {
         self.plain(&format!("## {heading}\n\n{text}"));
     }
 
-    pub fn part(&mut self, heading: &str, text: &str) {
+    pub(crate) fn part(&mut self, heading: &str, text: &str) {
         self.plain(&format!("### {heading}\n\n{text}"));
     }
 }

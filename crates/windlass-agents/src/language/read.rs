@@ -23,32 +23,32 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    pub fn completed(&self) -> bool {
+    pub(crate) fn completed(&self) -> bool {
         self.status == "completed"
     }
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(scope: &'a dyn Scope, meter: &'a mut Meter) -> Reader<'a> {
+    pub(crate) fn new(scope: &'a dyn Scope, meter: &'a mut Meter) -> Reader<'a> {
         Reader { scope, meter }
     }
 
-    pub fn run(&self) -> &RunView {
+    pub(crate) fn run(&self) -> &RunView {
         self.scope.run()
     }
 
-    pub fn spend(&mut self, steps: usize) -> Result<(), EvalError> {
+    pub(crate) fn spend(&mut self, steps: usize) -> Result<(), EvalError> {
         self.meter.spend(steps as u64)
     }
 
     /// Pays for a text before it is put together.
-    pub fn pay(&mut self, bytes: usize) -> Result<(), EvalError> {
+    pub(crate) fn pay(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.meter.check_size(bytes)?;
         self.meter.spend((bytes / BYTES_A_STEP) as u64 + 1)
     }
 
     /// A value that may be stored elsewhere. Its parts may be so still.
-    pub fn whole(&mut self, value: &Value) -> Result<Value, EvalError> {
+    pub(crate) fn whole(&mut self, value: &Value) -> Result<Value, EvalError> {
         let Value::Stored(stored) = value else { return Ok(value.clone()) };
         self.spend(1)?;
         let content = self.scope.blob(stored)?;
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A value with everything that is in it.
-    pub fn deep(&mut self, value: &Value) -> Result<Value, EvalError> {
+    pub(crate) fn deep(&mut self, value: &Value) -> Result<Value, EvalError> {
         self.spend(1)?;
         if value.stored_bytes() == 0 {
             return Ok(value.clone());
@@ -86,20 +86,20 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub fn json(&mut self, value: &Value) -> Result<String, EvalError> {
+    pub(crate) fn json(&mut self, value: &Value) -> Result<String, EvalError> {
         let value = self.deep(value)?;
         self.pay(value.size_up_to(usize::MAX))?;
         Ok(to_json(&value))
     }
 
     /// A property, with its content at hand; null if it is not there.
-    pub fn part(&mut self, value: &Value, key: &str) -> Result<Value, EvalError> {
+    pub(crate) fn part(&mut self, value: &Value, key: &str) -> Result<Value, EvalError> {
         let value = self.whole(value)?;
         value.get(key).map_or(Ok(Value::Null), |part| self.whole(part))
     }
 
     /// A property that is a text.
-    pub fn text(&mut self, value: &Value, key: &str) -> Result<Arc<str>, EvalError> {
+    pub(crate) fn text(&mut self, value: &Value, key: &str) -> Result<Arc<str>, EvalError> {
         match self.part(value, key)? {
             Value::Str(text) => Ok(text),
             _ => Ok("".into()),
@@ -107,70 +107,70 @@ impl<'a> Reader<'a> {
     }
 
     /// A variable of the agent itself.
-    pub fn own(&mut self, name: &str) -> Result<Value, EvalError> {
+    pub(crate) fn own(&mut self, name: &str) -> Result<Value, EvalError> {
         let value = self.scope.variable(Level::Step, name).unwrap_or_default();
         self.whole(&value)
     }
 
     /// A variable of whatever is around.
-    pub fn around(&mut self, name: &str) -> Result<Value, EvalError> {
+    pub(crate) fn around(&mut self, name: &str) -> Result<Value, EvalError> {
         let value = self.scope.variable(Level::Any, name).unwrap_or_default();
         self.whole(&value)
     }
 
     /// A variable of the run.
-    pub fn global(&mut self, name: &str) -> Result<Value, EvalError> {
+    pub(crate) fn global(&mut self, name: &str) -> Result<Value, EvalError> {
         let value = self.scope.variable(Level::Run, name).unwrap_or_default();
         self.whole(&value)
     }
 
-    pub fn local(&mut self, name: &str) -> Result<Value, EvalError> {
+    pub(crate) fn local(&mut self, name: &str) -> Result<Value, EvalError> {
         let value = self.scope.local(name).unwrap_or_default();
         self.whole(&value)
     }
 
-    pub fn visit(&self) -> u64 {
+    pub(crate) fn visit(&self) -> u64 {
         let visit = self.scope.local("_visit").and_then(|visit| visit.as_int());
         visit.and_then(|visit| u64::try_from(visit).ok()).unwrap_or(1)
     }
 
-    pub fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         let outcome = self.scope.local("outcome");
         outcome.is_some_and(|outcome| outcome.get("status").and_then(Value::as_str) == Some("error"))
     }
 
     /// Why the task that has ended has failed; null if it has not.
-    pub fn error(&mut self) -> Result<Value, EvalError> {
+    pub(crate) fn error(&mut self) -> Result<Value, EvalError> {
         let outcome = self.scope.local("outcome").unwrap_or_default();
         let error = self.part(&outcome, "error")?;
         self.deep(&error)
     }
 
     /// What the task that has ended gave.
-    pub fn given(&mut self) -> Result<Value, EvalError> {
+    pub(crate) fn given(&mut self) -> Result<Value, EvalError> {
         let outcome = self.scope.local("outcome").unwrap_or_default();
         self.part(&outcome, "result")
     }
 
     /// The same, as it was given.
-    pub fn raw(&self) -> Value {
+    pub(crate) fn raw(&self) -> Value {
         let outcome = self.scope.local("outcome");
         outcome.and_then(|outcome| outcome.get("result").cloned()).unwrap_or_default()
     }
 
-    pub fn turn(&self, name: Option<&str>) -> Option<TurnView> {
+    pub(crate) fn turn(&self, name: Option<&str>) -> Option<TurnView> {
         self.scope.turn(name)
     }
 
     /// The item of the innermost turn, and its index.
-    pub fn item(&mut self) -> Result<(Value, u64), EvalError> {
+    pub(crate) fn item(&mut self) -> Result<(Value, u64), EvalError> {
         let turn = self.scope.turn(None);
         let turn = turn.ok_or_else(|| EvalError::new(EvalErrorKind::Missing, "there is no turn of a loop here"))?;
         Ok((self.whole(&turn.item)?, turn.index))
     }
 
     /// A step that has ended, seen from outside of so many scopes. None if it has not, or never will.
-    pub fn step(&mut self, beyond: usize, id: &str) -> Result<Option<Ended>, EvalError> {
+    pub(crate) fn step(&mut self, beyond: usize, id: &str) -> Result<Option<Ended>, EvalError> {
         self.spend(1)?;
         match self.scope.node_beyond(beyond, id) {
             Some(node) => self.ended(&node).map(Some),
@@ -189,12 +189,12 @@ impl<'a> Reader<'a> {
     }
 
     /// What a node that is about to end has given so far.
-    pub fn own_output(&mut self, name: &str) -> Result<Value, EvalError> {
+    pub(crate) fn own_output(&mut self, name: &str) -> Result<Value, EvalError> {
         let output = self.scope.node_beyond(0, name).map(|node| node.output).unwrap_or_default();
         self.whole(&output)
     }
 
-    pub fn list(&mut self, value: &Value) -> Result<Vec<Value>, EvalError> {
+    pub(crate) fn list(&mut self, value: &Value) -> Result<Vec<Value>, EvalError> {
         let value = self.whole(value)?;
         let items = value.as_list().unwrap_or_default();
         self.spend(items.len())?;

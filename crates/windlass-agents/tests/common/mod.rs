@@ -14,7 +14,7 @@ use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::{HttpOptions, HttpTool};
 use windlass_value::{Map, Value, parse_json};
 
-pub struct Scene {
+pub(crate) struct Scene {
     root: PathBuf,
     pub registry: Arc<Registry>,
     permission: Arc<dyn Permission>,
@@ -27,7 +27,7 @@ impl Drop for Scene {
 }
 
 /// All built-in tools.
-pub fn usual() -> RegistryBuilder {
+pub(crate) fn usual() -> RegistryBuilder {
     let env = [("PATH", std::env::var("PATH").unwrap_or_default()), ("MY_API_KEY", "hush".to_owned())];
     let env = env.map(|(name, value)| (name.to_owned(), value));
     let http = HttpTool::new(HttpOptions::default());
@@ -35,16 +35,16 @@ pub fn usual() -> RegistryBuilder {
 }
 
 impl Scene {
-    pub fn new() -> Scene {
+    pub(crate) fn new() -> Scene {
         Scene::with(usual(), Policy::new(Otherwise::Allow))
     }
 
     /// With paths of the work folder that file tools leave alone.
-    pub fn protecting(protected: impl FnOnce(&Path) -> Protected) -> Scene {
+    pub(crate) fn protecting(protected: impl FnOnce(&Path) -> Protected) -> Scene {
         Scene::made(|work| usual().protect(protected(work)), Policy::new(Otherwise::Allow))
     }
 
-    pub fn with(registry: RegistryBuilder, permission: impl Permission + 'static) -> Scene {
+    pub(crate) fn with(registry: RegistryBuilder, permission: impl Permission + 'static) -> Scene {
         Scene::made(|_| registry, permission)
     }
 
@@ -58,24 +58,24 @@ impl Scene {
     }
 
     /// A path in the work folder.
-    pub fn work(&self, path: &str) -> PathBuf {
+    pub(crate) fn work(&self, path: &str) -> PathBuf {
         self.root.join("work").join(path)
     }
 
     /// A path that is none of the agent's business.
-    pub fn beside(&self, path: &str) -> PathBuf {
+    pub(crate) fn beside(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 
-    pub fn folder(&self) -> String {
+    pub(crate) fn folder(&self) -> String {
         Path::new(&self.root).join("work").display().to_string()
     }
 
-    pub fn tool(&self) -> AgentToolCaller {
+    pub(crate) fn tool(&self) -> AgentToolCaller {
         AgentToolCaller::new(self.registry.clone(), self.permission.clone())
     }
 
-    pub fn input(&self, tool: &str, arguments: Value) -> Map {
+    pub(crate) fn input(&self, tool: &str, arguments: Value) -> Map {
         let mut input = Map::new();
         input.insert("tool", tool);
         input.insert("arguments", arguments);
@@ -85,26 +85,26 @@ impl Scene {
         input
     }
 
-    pub async fn run(&self, input: Map) -> TaskOutcome {
+    pub(crate) async fn run(&self, input: Map) -> TaskOutcome {
         self.tool().call(ToolCall::alone(Value::map(input))).await
     }
 
     /// The answer: nothing that a model does is an error of the step.
-    pub async fn call(&self, tool: &str, arguments: Value) -> Answer {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Answer {
         answer(&self.run(self.input(tool, arguments)).await)
     }
 
-    pub async fn call_json(&self, tool: &str, arguments: &str) -> Answer {
+    pub(crate) async fn call_json(&self, tool: &str, arguments: &str) -> Answer {
         self.call(tool, parse_json(arguments).unwrap()).await
     }
 }
 
-pub fn answer(outcome: &TaskOutcome) -> Answer {
+pub(crate) fn answer(outcome: &TaskOutcome) -> Answer {
     assert_eq!(outcome.error, None);
     let content = outcome.output.get("content").and_then(Value::as_str).unwrap().to_owned();
     Answer { content, error: outcome.output.get("error").and_then(Value::as_bool).unwrap() }
 }
 
-pub fn object<const N: usize>(entries: [(&str, &str); N]) -> Value {
+pub(crate) fn object<const N: usize>(entries: [(&str, &str); N]) -> Value {
     Value::object(entries)
 }

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// What the server does besides answering.
-pub enum Reply {
+pub(crate) enum Reply {
     Answer(Value),
     /// The answer, and word that the list of tools has changed.
     Changed(Value),
@@ -49,7 +49,7 @@ fn bad() -> Option<Value> {
 }
 
 /// One message in, what is to be done out. `grown`: whether there is one more tool.
-pub fn reply(message: &Value, version: Option<&str>, grown: &AtomicBool) -> Reply {
+pub(crate) fn reply(message: &Value, version: Option<&str>, grown: &AtomicBool) -> Reply {
     let id = message["id"].clone();
     let good = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
     let text = |text: String| good(json!({"content": [{"type": "text", "text": text}]}));
@@ -119,7 +119,7 @@ pub fn reply(message: &Value, version: Option<&str>, grown: &AtomicBool) -> Repl
 }
 
 /// Serves this process's input until it ends.
-pub fn serve_lines() {
+pub(crate) fn serve_lines() {
     let version = std::env::var("MCP_VERSION").ok();
     let grown = AtomicBool::new(false);
     println!("this line is no message");
@@ -145,12 +145,12 @@ pub fn serve_lines() {
 
 /// How the server over HTTP answers.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Manner {
+pub(crate) enum Manner {
     Json,
     Stream,
 }
 
-pub struct HttpServer {
+pub(crate) struct HttpServer {
     pub addr: SocketAddr,
     state: Arc<State>,
     serving: tokio::task::JoinHandle<()>,
@@ -168,7 +168,7 @@ struct State {
 }
 
 impl HttpServer {
-    pub async fn start(manner: Manner) -> HttpServer {
+    pub(crate) async fn start(manner: Manner) -> HttpServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let state = Arc::new(State {
@@ -183,25 +183,25 @@ impl HttpServer {
         HttpServer { addr, state, serving }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.addr)
     }
 
     /// All sessions there are end.
-    pub fn forget_sessions(&self) {
+    pub(crate) fn forget_sessions(&self) {
         self.state.session.fetch_add(1, Ordering::SeqCst);
         self.state.listeners.lock().unwrap().clear();
     }
 
-    pub fn handshakes(&self) -> usize {
+    pub(crate) fn handshakes(&self) -> usize {
         self.state.handshakes.load(Ordering::SeqCst)
     }
 
-    pub fn has_listener(&self) -> bool {
+    pub(crate) fn has_listener(&self) -> bool {
         !self.state.listeners.lock().unwrap().is_empty()
     }
 
-    pub fn wrong(&self) -> Vec<String> {
+    pub(crate) fn wrong(&self) -> Vec<String> {
         self.state.wrong.lock().unwrap().clone()
     }
 }

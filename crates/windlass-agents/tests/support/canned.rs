@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// What happens after the bytes.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Then {
+pub(crate) enum Then {
     Close,
     /// The connection stays open, and nothing follows.
     Silence,
@@ -17,14 +17,14 @@ pub enum Then {
     Endless,
 }
 
-pub struct Canned {
+pub(crate) struct Canned {
     pub url: String,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Canned {
     /// The same to every request.
-    pub async fn start(pieces: Vec<Vec<u8>>, then: Then) -> Canned {
+    pub(crate) async fn start(pieces: Vec<Vec<u8>>, then: Then) -> Canned {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -38,32 +38,32 @@ impl Canned {
         Canned { url, requests }
     }
 
-    pub async fn reply(status: u16, headers: &str, body: &[u8]) -> Canned {
+    pub(crate) async fn reply(status: u16, headers: &str, body: &[u8]) -> Canned {
         let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
         Canned::start(vec![[head.as_bytes(), body].concat()], Then::Close).await
     }
 
-    pub async fn json(status: u16, body: &str) -> Canned {
+    pub(crate) async fn json(status: u16, body: &str) -> Canned {
         Canned::reply(status, "content-type: application/json\r\n", body.as_bytes()).await
     }
 
     /// The events of a stream, which ends with its connection.
-    pub async fn events(events: &[&str], then: Then) -> Canned {
+    pub(crate) async fn events(events: &[&str], then: Then) -> Canned {
         Canned::stream("text/event-stream", events.iter().map(|event| format!("{event}\n\n").into_bytes()), then).await
     }
 
-    pub async fn stream(media: &str, pieces: impl IntoIterator<Item = Vec<u8>>, then: Then) -> Canned {
+    pub(crate) async fn stream(media: &str, pieces: impl IntoIterator<Item = Vec<u8>>, then: Then) -> Canned {
         let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: {media}\r\n\r\n").into_bytes();
         Canned::start([head].into_iter().chain(pieces).collect(), then).await
     }
 
     /// Heads and bodies.
-    pub fn requests(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
 
     /// The body of the last request.
-    pub fn body(&self) -> String {
+    pub(crate) fn body(&self) -> String {
         self.requests().last().unwrap().split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 }

@@ -2,32 +2,32 @@
 
 #![allow(clippy::unwrap_used, dead_code)]
 
-pub mod canned;
-pub mod models;
+pub(crate) mod canned;
+pub(crate) mod models;
 
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_tools::{HttpOptions, HttpTool, Outbound};
 use windlass_value::to_json;
 
-pub fn tool() -> HttpTool {
+pub(crate) fn tool() -> HttpTool {
     HttpTool::new(HttpOptions { outbound: Outbound::open(), reply_bytes_max: 1 << 20, ..HttpOptions::default() })
 }
 
 /// A part of an output, as JSON: `body.headers`.
-pub fn part(outcome: &TaskOutcome, path: &str) -> String {
+pub(crate) fn part(outcome: &TaskOutcome, path: &str) -> String {
     path.split('.').try_fold(&outcome.output, |value, name| value.get(name)).map(to_json).unwrap_or_default()
 }
 
-pub fn error(outcome: &TaskOutcome) -> &ErrorInfo {
+pub(crate) fn error(outcome: &TaskOutcome) -> &ErrorInfo {
     outcome.error.as_ref().unwrap_or_else(|| panic!("it succeeded: {:?}", outcome.output))
 }
 
-pub fn class(outcome: &TaskOutcome) -> (&str, &str, bool) {
+pub(crate) fn class(outcome: &TaskOutcome) -> (&str, &str, bool) {
     let error = error(outcome);
     (&error.code, &error.kind, error.replied)
 }
 
 /// Everything of an outcome that can be seen.
-pub fn all_of(outcome: &TaskOutcome) -> String {
+pub(crate) fn all_of(outcome: &TaskOutcome) -> String {
     format!("{outcome:?}")
 }

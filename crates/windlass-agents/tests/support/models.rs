@@ -12,17 +12,17 @@ use windlass_value::parse_json;
 
 use super::tool;
 
-pub const KEY: &str = "sk-Canary/0123+456789";
+pub(crate) const KEY: &str = "sk-Canary/0123+456789";
 
 /// Variables, as from an environment.
-pub fn variables(pairs: &[(&str, &str)]) -> Variables {
+pub(crate) fn variables(pairs: &[(&str, &str)]) -> Variables {
     let map: BTreeMap<String, String> =
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Arc::new(move |name| map.get(name).cloned())
 }
 
 /// One service, `test`, with a key.
-pub fn options(url: &str, protocol: Protocol, stream: bool) -> ChatOptions {
+pub(crate) fn options(url: &str, protocol: Protocol, stream: bool) -> ChatOptions {
     let service = ModelService {
         name: "test".to_owned(),
         base_url: Some(url.to_owned()),
@@ -39,7 +39,7 @@ pub fn options(url: &str, protocol: Protocol, stream: bool) -> ChatOptions {
     }
 }
 
-pub fn turn_call(input: &str) -> ToolCall {
+pub(crate) fn turn_call(input: &str) -> ToolCall {
     ToolCall {
         key: "wl-1".into(),
         attempt: 1,
@@ -49,14 +49,14 @@ pub fn turn_call(input: &str) -> ToolCall {
     }
 }
 
-pub async fn turn(options: ChatOptions, input: &str) -> TaskOutcome {
+pub(crate) async fn turn(options: ChatOptions, input: &str) -> TaskOutcome {
     turn_with(options, Arc::new(NoTools), turn_call(input)).await
 }
 
-pub async fn turn_with(options: ChatOptions, catalogue: Arc<dyn Catalogue>, call: ToolCall) -> TaskOutcome {
+pub(crate) async fn turn_with(options: ChatOptions, catalogue: Arc<dyn Catalogue>, call: ToolCall) -> TaskOutcome {
     AgentModelTool::new(options, tool(), catalogue).call(call).await
 }
 
-pub const ASK: &str = r#"{"messages": [{"role": "user", "content": "hello"}], "role": "step", "turn": 1}"#;
+pub(crate) const ASK: &str = r#"{"messages": [{"role": "user", "content": "hello"}], "role": "step", "turn": 1}"#;
 
-pub const BOTH: [Protocol; 2] = [Protocol::OpenAi, Protocol::Anthropic];
+pub(crate) const BOTH: [Protocol; 2] = [Protocol::OpenAi, Protocol::Anthropic];

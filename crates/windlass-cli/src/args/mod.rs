@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
-pub use served::*;
+pub(crate) use served::*;
 
 use crate::dialects;
 
 #[derive(Parser)]
 #[command(name = "windlass", version, about = "Durable workflows: run, watch and steer them", max_term_width = 110)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     pub global: Global,
     #[command(subcommand)]
@@ -20,7 +20,7 @@ pub struct Args {
 }
 
 #[derive(ClapArgs, Clone)]
-pub struct Global {
+pub(crate) struct Global {
     /// The directory that keeps the runs [default: .windlass]
     #[arg(long, global = true, value_name = "PATH", env = "WINDLASS_STORE", hide_env_values = true)]
     pub store: Option<PathBuf>,
@@ -36,7 +36,7 @@ pub struct Global {
 }
 
 #[derive(Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Compile a definition and run it to its end
     Run(Box<Run>),
     /// Look for problems in definitions, without running them
@@ -96,19 +96,19 @@ pub enum Command {
 }
 
 #[derive(ClapArgs)]
-pub struct Workflow {
+pub(crate) struct Workflow {
     #[command(subcommand)]
     pub command: WorkflowCommand,
 }
 
 #[derive(Subcommand)]
-pub enum WorkflowCommand {
+pub(crate) enum WorkflowCommand {
     /// Where a run stands
     Status(Status),
 }
 
 #[derive(ClapArgs)]
-pub struct Source {
+pub(crate) struct Source {
     /// The definition, or `-` for standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -118,7 +118,7 @@ pub struct Source {
 }
 
 #[derive(ClapArgs)]
-pub struct Run {
+pub(crate) struct Run {
     #[command(flatten)]
     pub source: Source,
     /// One input; the value is JSON if it can be read as such, else text. KEY may lead into an object: base.b.c
@@ -156,7 +156,7 @@ pub struct Run {
 /// How a workflow of agents is run.
 #[derive(ClapArgs, Clone, Default)]
 #[command(next_help_heading = "Workflows of agents")]
-pub struct Agents {
+pub(crate) struct Agents {
     /// The model for everything, whatever the file says: `provider/model`, or `scripted:FILE`
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
@@ -178,7 +178,7 @@ pub struct Agents {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Coordinator {
+pub(crate) enum Coordinator {
     Auto,
     On,
     Off,
@@ -187,7 +187,7 @@ pub enum Coordinator {
 /// What agents may do without being asked for. Otherwise a terminal is asked, and without one the answer is no.
 #[derive(ClapArgs, Clone, Default)]
 #[command(next_help_heading = "Permissions of agents")]
-pub struct Permissions {
+pub(crate) struct Permissions {
     /// Everything
     #[arg(long)]
     pub yolo: bool,
@@ -204,7 +204,7 @@ pub struct Permissions {
 
 impl Permissions {
     /// As they are written on a command line, each after a blank.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let mut words = String::new();
         words.push_str(if self.yolo { " --yolo" } else { "" });
         words.push_str(if self.sandbox { " --sandbox" } else { "" });
@@ -217,7 +217,7 @@ impl Permissions {
 
 /// For tests and benchmarks of the program itself.
 #[derive(ClapArgs)]
-pub struct Testing {
+pub(crate) struct Testing {
     /// before:N or after:N – dies as if by kill -9 around its N-th commit
     #[arg(long, hide = true, value_name = "MOMENT:N")]
     pub crash_at: Option<String>,
@@ -226,13 +226,13 @@ pub struct Testing {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum BenchDurability {
+pub(crate) enum BenchDurability {
     Full,
     Off,
 }
 
 #[derive(ClapArgs)]
-pub struct Serve {
+pub(crate) struct Serve {
     /// Where to listen; port 0 takes any that is free [default: 127.0.0.1:7117]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub bind: Option<std::net::SocketAddr>,
@@ -258,7 +258,7 @@ pub struct Serve {
 }
 
 #[derive(ClapArgs)]
-pub struct Dev {
+pub(crate) struct Dev {
     /// A folder, or files with definitions [default: the current folder]
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
@@ -289,13 +289,13 @@ pub struct Dev {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     Human,
     Json,
 }
 
 #[derive(ClapArgs)]
-pub struct Check {
+pub(crate) struct Check {
     /// The definitions, or `-` for standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
@@ -305,7 +305,7 @@ pub struct Check {
 }
 
 #[derive(ClapArgs)]
-pub struct List {
+pub(crate) struct List {
     /// Only runs with this status
     #[arg(long)]
     pub status: Option<String>,
@@ -321,13 +321,13 @@ pub struct List {
 }
 
 #[derive(ClapArgs)]
-pub struct Status {
+pub(crate) struct Status {
     /// The run's id, its beginning, or `last`
     pub run: String,
 }
 
 #[derive(ClapArgs)]
-pub struct Turns {
+pub(crate) struct Turns {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// The loop's path, such as `sync` or `pages[3].items`; without it, the loops are listed
@@ -344,7 +344,7 @@ pub struct Turns {
 }
 
 #[derive(ClapArgs)]
-pub struct Events {
+pub(crate) struct Events {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// The last event seen: shows what came after it
@@ -356,14 +356,14 @@ pub struct Events {
 }
 
 #[derive(ClapArgs)]
-pub struct Schema {
+pub(crate) struct Schema {
     /// A dialect, or `events` for the events of runs
     #[arg(value_name = "OF", value_parser = clap::builder::PossibleValuesParser::new(crate::commands::schema::subjects()))]
     pub of: String,
 }
 
 #[derive(ClapArgs)]
-pub struct Resume {
+pub(crate) struct Resume {
     /// The run's id, its beginning, or `last`
     pub run: String,
     #[command(flatten)]
@@ -381,7 +381,7 @@ pub struct Resume {
 }
 
 #[derive(ClapArgs)]
-pub struct Restart {
+pub(crate) struct Restart {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// Where to begin, as events show it: `sync[3].fetch`, or `sync[3]` for the whole turn
@@ -398,7 +398,7 @@ pub struct Restart {
 }
 
 #[derive(ClapArgs)]
-pub struct Retry {
+pub(crate) struct Retry {
     /// The run's id, its beginning, or `last`
     pub run: String,
     #[command(flatten)]
@@ -407,7 +407,7 @@ pub struct Retry {
 
 /// How the new run is made and watched.
 #[derive(ClapArgs)]
-pub struct Mending {
+pub(crate) struct Mending {
     /// The new run's id; the same id twice is the same run
     #[arg(long, value_name = "RUN")]
     pub id: Option<String>,
@@ -426,7 +426,7 @@ pub struct Mending {
 }
 
 #[derive(ClapArgs)]
-pub struct Trust {
+pub(crate) struct Trust {
     /// Give a run of a definition that is registered with a server the rights of this terminal: all tools, all addresses
     #[arg(long)]
     pub trusted: bool,
@@ -434,13 +434,13 @@ pub struct Trust {
 
 impl Trust {
     /// As it is written on a command line, with what else was permitted.
-    pub fn words(&self, permissions: &Permissions) -> String {
+    pub(crate) fn words(&self, permissions: &Permissions) -> String {
         format!("{}{}", if self.trusted { " --trusted" } else { "" }, permissions.words())
     }
 }
 
 #[derive(ClapArgs)]
-pub struct Ask {
+pub(crate) struct Ask {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// A name for this request: the same twice counts once
@@ -449,7 +449,7 @@ pub struct Ask {
 }
 
 #[derive(ClapArgs)]
-pub struct Cancel {
+pub(crate) struct Cancel {
     #[command(flatten)]
     pub ask: Ask,
     /// Why, for whoever looks at the run later
@@ -458,7 +458,7 @@ pub struct Cancel {
 }
 
 #[derive(ClapArgs)]
-pub struct Signal {
+pub(crate) struct Signal {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// What the run waits for
@@ -472,13 +472,13 @@ pub struct Signal {
 }
 
 #[derive(ClapArgs)]
-pub struct Approvals {
+pub(crate) struct Approvals {
     /// Only of this run: its id, its beginning, or `last`
     pub run: Option<String>,
 }
 
 #[derive(ClapArgs)]
-pub struct Approve {
+pub(crate) struct Approve {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// What is answered, by its name or path as `windlass approvals` shows it; needed if the run asks for several things
@@ -492,7 +492,7 @@ pub struct Approve {
 }
 
 #[derive(ClapArgs)]
-pub struct Clean {
+pub(crate) struct Clean {
     /// How long ago they must have ended: `30d`, `12h`, or as ISO 8601 (`P30D`)
     #[arg(long, value_name = "AGE")]
     pub older_than: String,
@@ -502,7 +502,7 @@ pub struct Clean {
 }
 
 #[derive(ClapArgs)]
-pub struct Mock {
+pub(crate) struct Mock {
     /// The script, JSON or YAML: routes with their replies, and rules for a model
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -518,13 +518,13 @@ pub struct Mock {
 }
 
 #[derive(ClapArgs)]
-pub struct Tools {
+pub(crate) struct Tools {
     /// One tool; without it, all of them
     pub name: Option<String>,
 }
 
 #[derive(ClapArgs)]
-pub struct Replay {
+pub(crate) struct Replay {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// Stop after this many ticks
@@ -533,7 +533,7 @@ pub struct Replay {
 }
 
 #[derive(ClapArgs)]
-pub struct Graph {
+pub(crate) struct Graph {
     /// The definition, or `-` for standard input
     #[arg(value_name = "FILE", conflicts_with = "run")]
     pub file: Option<PathBuf>,
@@ -548,7 +548,7 @@ pub struct Graph {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum GraphFormat {
+pub(crate) enum GraphFormat {
     Mermaid,
     Dot,
     Json,

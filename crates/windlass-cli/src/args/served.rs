@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand};
 
 #[derive(ClapArgs)]
-pub struct Token {
+pub(crate) struct Token {
     #[command(subcommand)]
     pub command: TokenCommand,
 }
 
 #[derive(Subcommand)]
-pub enum TokenCommand {
+pub(crate) enum TokenCommand {
     /// Make a token, and show it this once
     Create(TokenCreate),
     /// All tokens: what each may do, and when it was used last
@@ -21,7 +21,7 @@ pub enum TokenCommand {
 }
 
 #[derive(ClapArgs)]
-pub struct TokenCreate {
+pub(crate) struct TokenCreate {
     /// What it is for
     pub name: String,
     /// What it may do: read, run, control, work, admin
@@ -33,13 +33,13 @@ pub struct TokenCreate {
 }
 
 #[derive(ClapArgs)]
-pub struct TokenRevoke {
+pub(crate) struct TokenRevoke {
     /// Its id, as `windlass token list` shows it
     pub id: String,
 }
 
 #[derive(ClapArgs)]
-pub struct Register {
+pub(crate) struct Register {
     /// Their files, or folders of them; of files, what others call comes first
     #[arg(required = true, value_name = "PATH")]
     pub files: Vec<PathBuf>,
@@ -61,7 +61,7 @@ pub struct Register {
 }
 
 #[derive(ClapArgs)]
-pub struct Worker {
+pub(crate) struct Worker {
     /// Where the server is, such as http://127.0.0.1:7117
     #[arg(long, value_name = "URL", env = "WINDLASS_SERVER", hide_env_values = true)]
     pub server: String,

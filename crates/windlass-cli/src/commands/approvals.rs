@@ -13,7 +13,7 @@ use crate::{host, inputs, out, stores, text};
 /// Read from the store at once.
 const PAGE: u32 = 500;
 
-pub fn approvals(global: &Global, args: &args::Approvals) -> Result<Exit, Failure> {
+pub(crate) fn approvals(global: &Global, args: &args::Approvals) -> Result<Exit, Failure> {
     let store = stores::open(global)?;
     let run = args.run.as_deref().map(|run| stores::find(&*store, run)).transpose()?.map(|row| row.run);
     let mut open: Vec<Approval> = Vec::new();
@@ -69,7 +69,7 @@ fn to_value(approval: &Approval) -> Value {
     ])
 }
 
-pub fn approve(global: &Global, args: &args::Approve) -> Result<Exit, Failure> {
+pub(crate) fn approve(global: &Global, args: &args::Approve) -> Result<Exit, Failure> {
     let whole = args.data.as_deref().map(|data| requests::payload(Some(data))).transpose()?;
     let given = inputs::answer(whole, &args.set)?;
     let store = stores::open(global)?;
@@ -97,7 +97,7 @@ fn not_found(refused: Refused, row: &RunRow, args: &args::Approve) -> Failure {
     }
 }
 
-pub fn failure(refused: Refused) -> Failure {
+pub(crate) fn failure(refused: Refused) -> Failure {
     let hint = match &refused {
         Refused::Runtime(_) => "`windlass doctor` looks for what is wrong with the store",
         Refused::Misfits(_) => "give it with --data JSON, or property by property: --set approved=true",

@@ -10,7 +10,7 @@ use crate::out::{self, Paint};
 use crate::project::Project;
 
 /// All files are looked at, whatever is wrong with one of them.
-pub fn check(global: &Global, args: &args::Check) -> Result<Exit, Failure> {
+pub(crate) fn check(global: &Global, args: &args::Check) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
     let mut reports = Vec::new();
     let (mut invalid, mut unreadable) = (false, false);

@@ -8,7 +8,7 @@ use crate::args::{self, Global};
 use crate::failure::{Exit, Failure};
 use crate::{out, spans, stores, text};
 
-pub fn clean(global: &Global, args: &args::Clean) -> Result<Exit, Failure> {
+pub(crate) fn clean(global: &Global, args: &args::Clean) -> Result<Exit, Failure> {
     let age = spans::parse(&args.older_than)?;
     let before = Timestamp(real_now().0.saturating_sub_unsigned(age.0));
     let store = stores::open(global)?;

@@ -24,7 +24,7 @@ use crate::text;
 const CONDITION_SHOWN: usize = 200;
 
 /// The trigger that the input goes to, if it has something to say about it.
-pub fn trigger_of(plan: &Plan, named: Option<&str>) -> Result<Option<Arc<str>>, Failure> {
+pub(crate) fn trigger_of(plan: &Plan, named: Option<&str>) -> Result<Option<Arc<str>>, Failure> {
     let decides =
         |trigger: &&Trigger| !trigger.conditions.is_empty() || trigger.split.is_some() || trigger.validates.is_some();
     let names = || plan.triggers.iter().map(|trigger| &*trigger.name);
@@ -53,7 +53,7 @@ pub fn trigger_of(plan: &Plan, named: Option<&str>) -> Result<Option<Arc<str>>, 
 }
 
 /// Starts every run, then watches one after another; all of them go on meanwhile.
-pub async fn deliver(
+pub(crate) async fn deliver(
     global: &Global,
     args: &args::Run,
     settings: &Settings,

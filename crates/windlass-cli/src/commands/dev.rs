@@ -19,7 +19,7 @@ use crate::served::CatalogCompiler;
 use crate::service::{self, Base, Place, Plan, Service};
 use crate::stores;
 
-pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
+pub(crate) fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
     let settings = Settings { flow: Flow::of_dev(args)?, ..Settings::load(global)? };
     let settings = Arc::new(settings);
     crate::agents::check_model(&settings)?;

@@ -17,7 +17,7 @@ struct Finding {
     hint: String,
 }
 
-pub fn doctor(global: &Global) -> Result<Exit, Failure> {
+pub(crate) fn doctor(global: &Global) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
     let store = stores::open(global)?;
     let damage = store.verify()?.into_iter().map(|what| Finding {

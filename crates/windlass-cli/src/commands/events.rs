@@ -13,7 +13,7 @@ use crate::follow::{Changes, POLL};
 use crate::out;
 use crate::{stores, text};
 
-pub fn events(global: &Global, args: &args::Events) -> Result<Exit, Failure> {
+pub(crate) fn events(global: &Global, args: &args::Events) -> Result<Exit, Failure> {
     let store = stores::open(global)?;
     let run = stores::find(&*store, &args.run)?.run;
     let mut reader = StoredEvents::new(run.clone(), args.from);

@@ -15,7 +15,7 @@ use crate::out::{self, Paint};
 use crate::project::Project;
 use crate::stores;
 
-pub fn graph(global: &Global, args: &args::Graph) -> Result<Exit, Failure> {
+pub(crate) fn graph(global: &Global, args: &args::Graph) -> Result<Exit, Failure> {
     let drawing = match (&args.run, &args.file) {
         (Some(run), _) => of_run(&*stores::open(global)?, run)?,
         (None, Some(file)) => {

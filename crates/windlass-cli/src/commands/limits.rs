@@ -8,7 +8,7 @@ use crate::config::Settings;
 use crate::failure::{Exit, Failure};
 use crate::{out, text};
 
-pub fn limits(global: &Global) -> Result<Exit, Failure> {
+pub(crate) fn limits(global: &Global) -> Result<Exit, Failure> {
     let limits = Settings::load(global)?.limits;
     match global.json {
         true => out::print_json(&to_value(&limits))?,

@@ -9,7 +9,7 @@ use crate::args::{self, Global};
 use crate::failure::{Exit, Failure};
 use crate::{out, stores, text};
 
-pub fn list(global: &Global, args: &args::List) -> Result<Exit, Failure> {
+pub(crate) fn list(global: &Global, args: &args::List) -> Result<Exit, Failure> {
     let status = args.status.as_deref().map(status_of).transpose()?;
     let store = stores::open(global)?;
     let most = if args.all { usize::MAX } else { args.limit as usize };

@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::report::Ended;
 use crate::{agents, children, out, stores, tools, trust};
 
-pub fn restart(global: &Global, args: &args::Restart) -> Result<Exit, Failure> {
+pub(crate) fn restart(global: &Global, args: &args::Restart) -> Result<Exit, Failure> {
     let restart = Restart {
         from: args.from.clone(),
         occurrence: args.occurrence,
@@ -26,7 +26,7 @@ pub fn restart(global: &Global, args: &args::Restart) -> Result<Exit, Failure> {
     mend(global, ("restart", &args.run), &args.mending, async |engine, run| engine.restart(run, restart).await)
 }
 
-pub fn retry(global: &Global, args: &args::Retry) -> Result<Exit, Failure> {
+pub(crate) fn retry(global: &Global, args: &args::Retry) -> Result<Exit, Failure> {
     let id = args.mending.id.clone();
     mend(global, ("retry", &args.run), &args.mending, async |engine, run| engine.retry_failed(run, id).await)
 }

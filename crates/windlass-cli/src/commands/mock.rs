@@ -11,7 +11,7 @@ use crate::host::{self, Interrupts};
 use crate::out::{self, Paint};
 
 /// Answers on loopback as the script says, until it is stopped.
-pub fn mock(global: &Global, args: &args::Mock) -> Result<Exit, Failure> {
+pub(crate) fn mock(global: &Global, args: &args::Mock) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
     let source = definition::read(&args.file, &settings.limits)?;
     let script = Script::parse(&source).map_err(|problems| {

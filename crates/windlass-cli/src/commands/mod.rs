@@ -17,7 +17,7 @@ mod replay;
 mod requests;
 mod resume;
 mod run;
-pub mod schema;
+pub(crate) mod schema;
 mod serve;
 mod status;
 mod token;
@@ -29,7 +29,7 @@ mod worker;
 use crate::args::{Args, Command, WorkflowCommand};
 use crate::failure::{Exit, Failure};
 
-pub fn run(args: Args) -> Result<Exit, Failure> {
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     crate::log::install(&args.command)?;
     let global = &args.global;
     match args.command {

@@ -21,7 +21,7 @@ const WITHIN: Duration = Duration::from_secs(60);
 /// Registers each file in turn, and stops at the first that is refused: what comes after it may call it. Files of a folder
 /// have no order: what is refused is tried again as long as others are taken, which it may call. Of two files of a folder that
 /// have one name, the first counts, as for `dev`.
-pub fn register(global: &Global, args: &args::Register) -> Result<Exit, Failure> {
+pub(crate) fn register(global: &Global, args: &args::Register) -> Result<Exit, Failure> {
     let files = files(&args.files)?;
     if args.name.is_some() && files.len() > 1 {
         return Err(Failure::usage("--name is for one file").hint("register them one by one"));

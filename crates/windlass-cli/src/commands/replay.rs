@@ -14,7 +14,7 @@ use crate::config::Settings;
 use crate::failure::{Exit, Failure};
 use crate::{image, out, stores, text};
 
-pub fn replay(global: &Global, args: &args::Replay) -> Result<Exit, Failure> {
+pub(crate) fn replay(global: &Global, args: &args::Replay) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;

@@ -15,7 +15,7 @@ use crate::config::Settings;
 use crate::failure::{Exit, Failure};
 use crate::{host, image, inputs, out, stores};
 
-pub fn pause(global: &Global, args: &args::Ask) -> Result<Exit, Failure> {
+pub(crate) fn pause(global: &Global, args: &args::Ask) -> Result<Exit, Failure> {
     let row = stores::find(&*stores::open(global)?, &args.run)?;
     if row.status == RunStatus::Pending {
         let run = row.run;
@@ -25,12 +25,12 @@ pub fn pause(global: &Global, args: &args::Ask) -> Result<Exit, Failure> {
     ask(global, &args.run, args.request_id.as_deref(), "pause", Request::Pause)
 }
 
-pub fn cancel(global: &Global, args: &args::Cancel) -> Result<Exit, Failure> {
+pub(crate) fn cancel(global: &Global, args: &args::Cancel) -> Result<Exit, Failure> {
     let wish = Request::Cancel { reason: args.reason.clone() };
     ask(global, &args.ask.run, args.ask.request_id.as_deref(), "cancel", wish)
 }
 
-pub fn signal(global: &Global, args: &args::Signal) -> Result<Exit, Failure> {
+pub(crate) fn signal(global: &Global, args: &args::Signal) -> Result<Exit, Failure> {
     let given = args.data.as_deref().map(|data| payload(Some(data))).transpose()?;
     let store = stores::open(global)?;
     let run = stores::find(&*store, &args.run)?.run;
@@ -64,7 +64,7 @@ fn unheard_now(
     Ok(how.and_then(|how| unheard(how, name, None)))
 }
 
-pub fn payload(data: Option<&str>) -> Result<Value, Failure> {
+pub(crate) fn payload(data: Option<&str>) -> Result<Value, Failure> {
     match data.map(|data| (data, data.strip_prefix('@'))) {
         None => Ok(Value::Null),
         Some((_, Some(path))) => {
@@ -97,7 +97,7 @@ fn asked(
     Ok((row, id, answer))
 }
 
-pub fn tell(
+pub(crate) fn tell(
     global: &Global,
     store: &dyn Store,
     row: &RunRow,

@@ -19,7 +19,7 @@ use crate::progress::Progress;
 use crate::report::Ended;
 use crate::{agents, children, image, out, stores, tools, trust};
 
-pub fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failure> {
+pub(crate) fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failure> {
     let settings = Settings { flow: Flow::of_resume(args), ..Settings::load(global)? };
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;
@@ -190,7 +190,7 @@ impl FollowEnd {
 }
 
 /// `run --id X` while another process runs X: the same run, so its end is our end.
-pub async fn follow_owner(
+pub(crate) async fn follow_owner(
     global: &Global,
     store: &Arc<dyn Store>,
     run: &Arc<str>,

@@ -20,7 +20,7 @@ use crate::project::Project;
 use crate::report::Ended;
 use crate::{agents, children, definition, inputs, stores, text};
 
-pub fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
+pub(crate) fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
     let settings = Settings { flow: Flow::of_run(args)?, ..Settings::load(global)? };
     inputs::check_stdin(args)?;
     agents::check_model(&settings)?;
@@ -42,7 +42,7 @@ pub fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
 }
 
 /// Ids stand in paths, commands and keys: no blanks, nothing that could hide.
-pub fn check_id(id: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn check_id(id: Option<&str>) -> Result<(), Failure> {
     match id {
         Some(id) if !is_run_id(id) => Err(Failure::usage(format!("`{id}` cannot be the id of a run"))
             .hint("up to 128 letters, digits and -_.: but not `last`, which means the newest run")),
@@ -103,7 +103,7 @@ async fn start(
 }
 
 /// The id is the first thing anybody sees, so that whatever happens next can be looked at.
-pub fn tell_id(global: &Global, run: &Arc<str>) -> Result<(), Failure> {
+pub(crate) fn tell_id(global: &Global, run: &Arc<str>) -> Result<(), Failure> {
     match global.json {
         true => {
             out::note(&format!("run {run}"));
@@ -122,7 +122,7 @@ fn tell_if_paused(global: &Global, args: &args::Run, store: &dyn Store, run: &Ar
     Ok(())
 }
 
-pub fn interrupted(global: &Global, run: &Arc<str>, ephemeral: bool, permitted: &str) -> Exit {
+pub(crate) fn interrupted(global: &Global, run: &Arc<str>, ephemeral: bool, permitted: &str) -> Exit {
     match ephemeral {
         true => out::note("interrupted; nothing of the run is kept (--ephemeral)"),
         false => {
@@ -135,7 +135,7 @@ pub fn interrupted(global: &Global, run: &Arc<str>, ephemeral: bool, permitted: 
 }
 
 /// The plan of a run that is in the store, for whoever shows it.
-pub fn stored_program(store: &dyn Store, run: &str, settings: &Settings) -> Result<Arc<Program>, Failure> {
+pub(crate) fn stored_program(store: &dyn Store, run: &str, settings: &Settings) -> Result<Arc<Program>, Failure> {
     let row = store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
     Ok(Arc::new(crate::image::program(store, &row, &settings.limits)?))
 }

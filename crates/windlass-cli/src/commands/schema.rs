@@ -12,13 +12,13 @@ const EVENTS_SCHEMA: &str = include_str!("../../../../docs/events.schema.json");
 const EVENTS: &str = "events";
 
 /// The names that `windlass schema` accepts.
-pub fn subjects() -> Vec<&'static str> {
+pub(crate) fn subjects() -> Vec<&'static str> {
     let mut subjects = names_with_schema();
     subjects.push(EVENTS);
     subjects
 }
 
-pub fn schema(args: &Schema) -> Result<Exit, Failure> {
+pub(crate) fn schema(args: &Schema) -> Result<Exit, Failure> {
     if args.of == EVENTS {
         out::print(EVENTS_SCHEMA.trim_end())?;
         return Ok(Exit::Good);

@@ -14,7 +14,7 @@ use crate::served::{CatalogCompiler, ServerTools, server_tools};
 use crate::service::{self, Base, Place, Plan};
 use crate::stores;
 
-pub fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
+pub(crate) fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
     if args.virtual_time {
         return Err(Failure::usage("a server's time is that of the clock: others wait for it")
             .hint("`windlass run --virtual-time FILE` runs one definition without waiting"));

@@ -25,7 +25,7 @@ use crate::{host, stores, text, trust};
 /// The longest that the server is waited for.
 const SERVER_SAYS_WITHIN: Duration = Duration::from_secs(2);
 
-pub fn status(global: &Global, args: &args::Status) -> Result<Exit, Failure> {
+pub(crate) fn status(global: &Global, args: &args::Status) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
     let store = stores::open(global)?;
     // An ended run needs no state: its row tells everything.

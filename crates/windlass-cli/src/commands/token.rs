@@ -11,7 +11,7 @@ use crate::args::{self, Global, TokenCommand};
 use crate::failure::{Exit, Failure};
 use crate::{out, spans, stores};
 
-pub fn token(global: &Global, args: &args::Token) -> Result<Exit, Failure> {
+pub(crate) fn token(global: &Global, args: &args::Token) -> Result<Exit, Failure> {
     match &args.command {
         TokenCommand::Create(args) => create(global, args),
         TokenCommand::List => list(global),

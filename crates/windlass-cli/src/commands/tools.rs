@@ -12,7 +12,7 @@ use crate::kinds::{self, KINDS, Kind};
 use crate::tools::{infos, is_internal};
 use crate::{agents, out, text};
 
-pub fn tools(global: &Global, args: &args::Tools) -> Result<Exit, Failure> {
+pub(crate) fn tools(global: &Global, args: &args::Tools) -> Result<Exit, Failure> {
     let all = infos();
     let specs = agents::specs()?;
     let Some(name) = &args.name else {

@@ -12,7 +12,7 @@ use crate::text;
 const CHILDREN_MAX: usize = 10;
 
 /// The node a person means by "where is it now": the outermost live loop, or else the innermost live node.
-pub fn current(views: &[FrameView]) -> Option<&FrameView> {
+pub(crate) fn current(views: &[FrameView]) -> Option<&FrameView> {
     views.iter().find_map(first_loop).or_else(|| views.first().map(innermost))
 }
 
@@ -24,7 +24,7 @@ fn innermost(view: &FrameView) -> &FrameView {
     view.children.first().map_or(view, innermost)
 }
 
-pub fn lines(plan: &Plan, views: &[FrameView], now: Timestamp, paint: Paint) -> Vec<String> {
+pub(crate) fn lines(plan: &Plan, views: &[FrameView], now: Timestamp, paint: Paint) -> Vec<String> {
     let mut lines = Vec::new();
     write(plan, views, now, paint, 1, &mut lines);
     lines
@@ -54,7 +54,7 @@ fn line(plan: &Plan, view: &FrameView, now: Timestamp, paint: Paint) -> String {
 }
 
 /// A loop that goes turn by turn shows the turn it is in, counted from 1; another one what has ended and what runs.
-pub fn count_of(plan: &Plan, view: &FrameView, looping: &LoopView) -> String {
+pub(crate) fn count_of(plan: &Plan, view: &FrameView, looping: &LoopView) -> String {
     let live = running_turns(looping);
     if live == 0 || (live == 1 && goes_turn_by_turn(plan, view)) {
         return text::of(looping.begun, looping.most);
@@ -77,6 +77,6 @@ fn loop_notes(looping: &LoopView) -> String {
     format!("{failed}{stopping}")
 }
 
-pub fn condition_of(looping: &LoopView) -> Option<String> {
+pub(crate) fn condition_of(looping: &LoopView) -> Option<String> {
     looping.condition.as_ref().map(|condition| text::short(condition, 200))
 }

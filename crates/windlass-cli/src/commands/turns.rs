@@ -10,7 +10,7 @@ use crate::args::{self, Global};
 use crate::failure::{Exit, Failure};
 use crate::{out, stores, text};
 
-pub fn turns(global: &Global, args: &args::Turns) -> Result<Exit, Failure> {
+pub(crate) fn turns(global: &Global, args: &args::Turns) -> Result<Exit, Failure> {
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;
     match &args.r#loop {

@@ -17,7 +17,7 @@ use crate::tools;
 use crate::worker::{Client, Worker, token};
 
 /// Does jobs for a server until it is stopped.
-pub fn worker(global: &Global, args: &args::Worker) -> Result<Exit, Failure> {
+pub(crate) fn worker(global: &Global, args: &args::Worker) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
     let token = token(args.token_file.as_deref())?;
     let client = Client::new(&args.server, &token, args.insecure)?;
@@ -66,7 +66,7 @@ fn has(known: &[String], name: &String) -> Result<(), Failure> {
     }
 }
 
-pub fn labels(given: &[String]) -> Result<Labels, Failure> {
+pub(crate) fn labels(given: &[String]) -> Result<Labels, Failure> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
         _ => Err(Failure::usage(format!("--label {text}: it must be NAME=VALUE"))),

@@ -4,7 +4,7 @@ use toml::de::DeTable;
 
 /// The keys that lead to the smallest part of `content` which is wrong in the same way: alone it is, and the rest without it
 /// is not. So whoever reads settings need not carry places along.
-pub fn way_to(content: &toml::Value, is_wrong: &dyn Fn(toml::Value) -> bool) -> Vec<String> {
+pub(crate) fn way_to(content: &toml::Value, is_wrong: &dyn Fn(toml::Value) -> bool) -> Vec<String> {
     let toml::Value::Table(entries) = content else { return Vec::new() };
     let only = |key: &str, value: toml::Value| toml::Value::Table(toml::Table::from_iter([(key.to_owned(), value)]));
     for (key, value) in entries {
@@ -20,7 +20,7 @@ pub fn way_to(content: &toml::Value, is_wrong: &dyn Fn(toml::Value) -> bool) -> 
 }
 
 /// The line of the last key of a way.
-pub fn line_of<'k>(text: &str, way: impl IntoIterator<Item = &'k str>) -> usize {
+pub(crate) fn line_of<'k>(text: &str, way: impl IntoIterator<Item = &'k str>) -> usize {
     let Ok(table) = DeTable::parse(text) else { return 1 };
     let (mut inside, mut at) = (Some(table.get_ref()), 0);
     for key in way {
@@ -31,6 +31,6 @@ pub fn line_of<'k>(text: &str, way: impl IntoIterator<Item = &'k str>) -> usize 
     line_at(text, at)
 }
 
-pub fn line_at(text: &str, at: usize) -> usize {
+pub(crate) fn line_at(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// A server as the settings have it: what is in the environment is read when it is needed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mcp {
+pub(crate) struct Mcp {
     pub name: String,
     place: Place,
     timeout: Option<Duration>,
@@ -44,7 +44,7 @@ struct Entry {
     optional: bool,
 }
 
-pub fn mcp(table: toml::Value, file: &Path) -> Result<Vec<Mcp>, Failure> {
+pub(crate) fn mcp(table: toml::Value, file: &Path) -> Result<Vec<Mcp>, Failure> {
     match table {
         toml::Value::Table(table) => table.into_iter().map(|(name, entry)| server(name, entry, file)).collect(),
         other => Err(wrong_kind("mcp", &other)),
@@ -86,7 +86,7 @@ fn server(name: String, entry: toml::Value, file: &Path) -> Result<Mcp, Failure>
 
 impl Mcp {
     /// What it is given that is secret, as far as it is there.
-    pub fn secrets(&self) -> Vec<windlass_tools::Secret> {
+    pub(crate) fn secrets(&self) -> Vec<windlass_tools::Secret> {
         let entries = match &self.place {
             Place::Program { env, .. } => env,
             Place::Url { headers, .. } => headers,
@@ -95,7 +95,7 @@ impl Mcp {
     }
 
     /// Where it is, if it is a service.
-    pub fn url(&self) -> Option<&str> {
+    pub(crate) fn url(&self) -> Option<&str> {
         match &self.place {
             Place::Url { url, .. } => Some(url),
             Place::Program { .. } => None,
@@ -103,7 +103,7 @@ impl Mcp {
     }
 
     /// With what the environment holds. A program gets PATH, HOME and LANG of it, and what its entry names.
-    pub fn server(&self, variable: impl Fn(&str) -> Option<String>) -> Result<McpServer, Failure> {
+    pub(crate) fn server(&self, variable: impl Fn(&str) -> Option<String>) -> Result<McpServer, Failure> {
         let place = |failure: Failure| failure.place(format!("[mcp.{}]", self.name));
         let all = |entries: &BTreeMap<String, Secret>| {
             let read = entries.iter().map(|(name, value)| Ok((name.clone(), value.hidden(name)?)));

@@ -9,9 +9,9 @@ mod services;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use mcp::Mcp;
-pub use server::{OUTBOUND, Server};
-pub use services::{Activity, Auth, Model, Secret, Target};
+pub(crate) use mcp::Mcp;
+pub(crate) use server::{OUTBOUND, Server};
+pub(crate) use services::{Activity, Auth, Model, Secret, Target};
 use windlass_agents::chat::{ModelService, Price};
 use windlass_core::Limits;
 use windlass_syntax::nearest;
@@ -25,7 +25,7 @@ use crate::flow::Flow;
 const SECTIONS: [&str; 9] = ["activities", "auth", "limits", "mcp", "model", "models", "prices", "server", "settings"];
 
 #[derive(Default)]
-pub struct Settings {
+pub(crate) struct Settings {
     pub limits: Limits,
     /// What definitions may call by name.
     pub activities: Vec<Activity>,
@@ -50,7 +50,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub fn load(global: &Global) -> Result<Settings, Failure> {
+    pub(crate) fn load(global: &Global) -> Result<Settings, Failure> {
         let mut limits = serde_json::to_value(Limits::default()).map_err(|error| Failure::usage(error.to_string()))?;
         let store = crate::stores::directory(global);
         let file = global.config.clone().unwrap_or_else(|| beside(&store));
@@ -69,7 +69,7 @@ impl Settings {
 #[cfg(test)]
 impl Settings {
     /// As a file of settings has them, without the environment.
-    pub fn of_text(path: &Path, text: &str) -> Result<Settings, Failure> {
+    pub(crate) fn of_text(path: &Path, text: &str) -> Result<Settings, Failure> {
         let mut settings = Settings::default();
         let mut limits = serde_json::to_value(Limits::default()).map_err(|error| Failure::usage(error.to_string()))?;
         read_file(path, text, &mut limits, &mut settings)?;

@@ -33,11 +33,11 @@ struct Cost {
     cache_write: Option<f64>,
 }
 
-pub fn models(table: toml::Value) -> Result<Vec<ModelService>, Failure> {
+pub(crate) fn models(table: toml::Value) -> Result<Vec<ModelService>, Failure> {
     sections(table, "models")?.into_iter().map(|(name, entry)| service(name, entry)).collect()
 }
 
-pub fn prices(table: toml::Value) -> Result<BTreeMap<String, Price>, Failure> {
+pub(crate) fn prices(table: toml::Value) -> Result<BTreeMap<String, Price>, Failure> {
     sections(table, "prices")?.into_iter().map(|(name, entry)| Ok((name.clone(), price(&name, entry)?))).collect()
 }
 

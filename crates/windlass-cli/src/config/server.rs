@@ -12,7 +12,7 @@ use super::unknown;
 use crate::failure::Failure;
 
 /// The section whose lists say what definitions may reach, for hints.
-pub const OUTBOUND: &str = "server.outbound";
+pub(crate) const OUTBOUND: &str = "server.outbound";
 
 const KEYS: [&str; 13] = [
     "agents",
@@ -34,7 +34,7 @@ const AGENTS_KEYS: [&str; 3] = ["allow", "deny", "sandbox"];
 
 /// What is not given is for whoever starts the server to say.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Server {
+pub(crate) struct Server {
     pub bind: Option<SocketAddr>,
     /// Names under which it is reached.
     pub hosts: Vec<String>,
@@ -61,21 +61,21 @@ pub struct Server {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct OutboundRules {
+pub(crate) struct OutboundRules {
     pub allow: Vec<Rule>,
     pub deny: Vec<Rule>,
 }
 
 /// What agents may do: nobody sits at the terminal of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct AgentRules {
+pub(crate) struct AgentRules {
     pub allow: Vec<String>,
     pub deny: Vec<String>,
     /// Files of the work folder, without being named.
     pub sandbox: bool,
 }
 
-pub fn server(table: toml::Value, file: &Path) -> Result<Server, Failure> {
+pub(crate) fn server(table: toml::Value, file: &Path) -> Result<Server, Failure> {
     let mut server = Server::default();
     for (key, value) in entries(table, "server")? {
         match key.as_str() {

@@ -11,13 +11,13 @@ use crate::failure::Failure;
 
 /// An activity or actor that definitions can name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Activity {
+pub(crate) struct Activity {
     pub name: String,
     pub target: Target,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Target {
+pub(crate) enum Target {
     /// A service that takes the input as JSON and answers with the result.
     Endpoint { url: String, method: String, headers: Vec<(String, Secret)>, timeout: Option<Duration> },
     /// Another definition, run as a child.
@@ -30,7 +30,7 @@ pub enum Target {
 /// `check` works where the secrets are not.
 #[derive(Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
-pub enum Secret {
+pub(crate) enum Secret {
     Text(String),
     Environment { env: String },
 }
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    pub fn read(&self) -> Result<String, Failure> {
+    pub(crate) fn read(&self) -> Result<String, Failure> {
         match self {
             Secret::Text(text) => Ok(text.clone()),
             Secret::Environment { env } => std::env::var(env).map_err(|_| {
@@ -59,7 +59,7 @@ impl Secret {
 
 impl Secret {
     /// What it takes from the environment is secret, and what stands under a name that says so: `authorization`.
-    pub fn hidden(&self, name: &str) -> Result<windlass_tools::Secret, Failure> {
+    pub(crate) fn hidden(&self, name: &str) -> Result<windlass_tools::Secret, Failure> {
         let text = self.read()?;
         Ok(match self {
             Secret::Text(_) if !windlass_tools::is_secret_name(name) => windlass_tools::Secret::plain(text),
@@ -71,7 +71,7 @@ impl Secret {
 /// Where models are: an address that speaks chat completions.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Model {
+pub(crate) struct Model {
     pub base_url: Option<String>,
     /// The model of those who name none.
     pub model: Option<String>,
@@ -84,7 +84,7 @@ pub struct Model {
 /// Credentials by alias: an address, or named facts.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(transparent)]
-pub struct Auth(BTreeMap<String, AuthEntry>);
+pub(crate) struct Auth(BTreeMap<String, AuthEntry>);
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
@@ -101,12 +101,12 @@ enum Fact {
 }
 
 impl Auth {
-    pub fn aliases(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn aliases(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
     /// Variables of the environment that this alias needs and that are not set.
-    pub fn unset(&self, alias: &str) -> Vec<&str> {
+    pub(crate) fn unset(&self, alias: &str) -> Vec<&str> {
         let secrets: Vec<&Secret> = match self.entry(&auth_variable(alias)) {
             None => Vec::new(),
             Some(AuthEntry::Address(secret)) => vec![secret],
@@ -124,7 +124,7 @@ impl Auth {
     }
 
     /// Why the variable of an alias holds nothing, in half a sentence.
-    pub fn reason(&self, variable: &str) -> Option<String> {
+    pub(crate) fn reason(&self, variable: &str) -> Option<String> {
         let alias = self.aliases().find(|alias| auth_variable(alias) == variable)?;
         let unset = self.unset(alias);
         let (what, is) = if unset.len() == 1 { ("variable", "is") } else { ("variables", "are") };
@@ -137,7 +137,7 @@ impl Auth {
     }
 
     /// What the environment variable of an alias would hold. What cannot be read is not known.
-    pub fn text(&self, variable: &str) -> Option<String> {
+    pub(crate) fn text(&self, variable: &str) -> Option<String> {
         match self.entry(variable)? {
             AuthEntry::Address(secret) => secret.read().ok(),
             AuthEntry::Facts(facts) => {
@@ -154,7 +154,7 @@ impl Auth {
     }
 }
 
-pub fn auth(table: toml::Value) -> Result<Auth, Failure> {
+pub(crate) fn auth(table: toml::Value) -> Result<Auth, Failure> {
     let read: Result<Auth, _> = read(table, "auth");
     read.map_err(|failure| {
         failure.hint("an alias has an address, { env = \"NAME\" }, or a table of these: host, user, password, …")
@@ -174,7 +174,7 @@ struct ActivityEntry {
     timeout: Option<String>,
 }
 
-pub fn activities(table: toml::Value, place: &Path) -> Result<Vec<Activity>, Failure> {
+pub(crate) fn activities(table: toml::Value, place: &Path) -> Result<Vec<Activity>, Failure> {
     let table = match table {
         toml::Value::Table(table) => table,
         other => return Err(wrong_kind("activities", &other)),
@@ -234,11 +234,11 @@ pub(super) fn span(text: &str, what: &str) -> Result<Duration, Failure> {
     })
 }
 
-pub fn model(table: toml::Value) -> Result<Model, Failure> {
+pub(crate) fn model(table: toml::Value) -> Result<Model, Failure> {
     read(table, "model")
 }
 
-pub fn app_settings(table: toml::Value) -> Result<BTreeMap<String, String>, Failure> {
+pub(crate) fn app_settings(table: toml::Value) -> Result<BTreeMap<String, String>, Failure> {
     read(table, "settings")
 }
 

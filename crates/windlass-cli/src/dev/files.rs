@@ -17,7 +17,7 @@ const BESIDE: [&str; 6] =
     ["parameters.json", "local.settings.json", "host.json", "connections.json", "package.json", "package-lock.json"];
 
 #[derive(Clone)]
-pub struct Roots {
+pub(crate) struct Roots {
     folders: Vec<PathBuf>,
     named: Vec<PathBuf>,
     /// Nothing in here is a definition, and it changes all the time.
@@ -25,7 +25,7 @@ pub struct Roots {
 }
 
 impl Roots {
-    pub fn new(paths: &[PathBuf], store: Option<PathBuf>) -> Result<Roots, Failure> {
+    pub(crate) fn new(paths: &[PathBuf], store: Option<PathBuf>) -> Result<Roots, Failure> {
         let mut roots = Roots {
             folders: Vec::new(),
             named: Vec::new(),
@@ -46,12 +46,12 @@ impl Roots {
     }
 
     /// A file that somebody has named must be a definition.
-    pub fn is_named(&self, file: &Path) -> bool {
+    pub(crate) fn is_named(&self, file: &Path) -> bool {
         self.named.iter().any(|named| named == file)
     }
 
     /// In order of their names, each once.
-    pub fn files(&self) -> Vec<PathBuf> {
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
         let mut found: BTreeSet<PathBuf> = self.named.iter().filter(|file| file.is_file()).cloned().collect();
         for folder in &self.folders {
             self.gather(folder, DEPTH_MAX, &mut found);
@@ -95,7 +95,7 @@ impl Roots {
 
     /// What has to be watched, and whether with all below it. A named file is watched through its folder: editors put a new
     /// file in its place.
-    pub fn watched(&self) -> Vec<(PathBuf, bool)> {
+    pub(crate) fn watched(&self) -> Vec<(PathBuf, bool)> {
         let mut watched: Vec<(PathBuf, bool)> = self.folders.iter().map(|folder| (folder.clone(), true)).collect();
         let parents: BTreeSet<PathBuf> = self.named.iter().map(|file| crate::standard::folder_of(file)).collect();
         watched.extend(parents.into_iter().map(|folder| (folder, false)));
@@ -103,7 +103,7 @@ impl Roots {
     }
 
     /// Whether a change of this path may mean something. The store and editors' own files change all the time.
-    pub fn concerns(&self, path: &Path) -> bool {
+    pub(crate) fn concerns(&self, path: &Path) -> bool {
         let in_store = self.store.as_ref().is_some_and(|store| path.starts_with(store));
         let below = |root: &Path| {
             let root = std::path::absolute(root).ok()?;

@@ -16,17 +16,17 @@ use crate::config::Settings;
 use crate::definition;
 use crate::out::Paint;
 use crate::project::Project;
-pub use files::Roots;
-pub use watch::Watcher;
+pub(crate) use files::Roots;
+pub(crate) use watch::Watcher;
 
 /// What is said of a file that is no definition at all: a folder may hold others.
-pub const NO_DEFINITION: &str = windlass_dialect::UNKNOWN_DIALECT;
+pub(crate) const NO_DEFINITION: &str = windlass_dialect::UNKNOWN_DIALECT;
 
 /// Under whose name definitions are registered.
 const BY: &str = "windlass dev";
 
 /// The files, and what was made of them so far.
-pub struct Folder {
+pub(crate) struct Folder {
     roots: Roots,
     settings: Arc<Settings>,
     app: App,
@@ -61,12 +61,12 @@ enum Looked {
 }
 
 impl Folder {
-    pub fn new(roots: Roots, settings: Arc<Settings>, app: App, paint: Paint) -> Folder {
+    pub(crate) fn new(roots: Roots, settings: Arc<Settings>, app: App, paint: Paint) -> Folder {
         Folder { roots, settings, app, paint, known: BTreeMap::new() }
     }
 
     /// How many definitions there are, and how many files are broken.
-    pub fn counts(&self) -> (usize, usize) {
+    pub(crate) fn counts(&self) -> (usize, usize) {
         let registered = self.known.values().filter(|known| known.registered.is_some()).count();
         let broken = self.known.values().filter(|known| known.broken).count();
         (registered, broken)
@@ -74,7 +74,7 @@ impl Folder {
 
     /// Looks at all files: what has changed may be called by what has not. What is the same becomes no new version.
     /// Blocking: reads, compiles and writes.
-    pub fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         let files = self.roots.files();
         let mut names: BTreeMap<Arc<str>, PathBuf> = BTreeMap::new();
         for file in &files {

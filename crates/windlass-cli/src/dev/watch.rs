@@ -16,14 +16,14 @@ const LONGEST: Duration = Duration::from_millis(800);
 /// Where the system tells nothing, files are looked at this often.
 const POLLED_EVERY: Duration = Duration::from_millis(500);
 
-pub struct Watcher {
+pub(crate) struct Watcher {
     changed: mpsc::UnboundedReceiver<()>,
     /// Stops watching when it is dropped.
     _watcher: Box<dyn notify::Watcher + Send>,
 }
 
 impl Watcher {
-    pub fn new(roots: &Roots) -> Result<Watcher, Failure> {
+    pub(crate) fn new(roots: &Roots) -> Result<Watcher, Failure> {
         let failed = |error: notify::Error| {
             Failure::usage(format!("could not watch the files: {error}")).hint("name fewer files, or a smaller folder")
         };
@@ -61,7 +61,7 @@ impl Watcher {
     }
 
     /// When something has changed and it has become quiet.
-    pub async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         if self.changed.recv().await.is_none() {
             return std::future::pending().await;
         }

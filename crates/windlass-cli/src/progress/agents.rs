@@ -12,7 +12,7 @@ const SAID_MAX: usize = 160;
 const REASON_MAX: usize = 300;
 
 /// A line for an event of agents; none for those that say nothing by themselves.
-pub fn line(event: &Event) -> Option<String> {
+pub(crate) fn line(event: &Event) -> Option<String> {
     let said = |value: Option<&Value>| {
         value.filter(|value| !value.is_null()).map(|value| text::short(value, SAID_MAX)).unwrap_or_default()
     };
@@ -49,13 +49,13 @@ pub fn line(event: &Event) -> Option<String> {
 }
 
 /// The message of an error.
-pub fn message_of(error: &Value) -> String {
+pub(crate) fn message_of(error: &Value) -> String {
     let message = error.get("message");
     message.map(|message| text::short(message, REASON_MAX)).unwrap_or_default()
 }
 
 /// Why a call of a tool was refused.
-pub fn refusal(tool: &str, reason: Option<&str>) -> String {
+pub(crate) fn refusal(tool: &str, reason: Option<&str>) -> String {
     match reason {
         Some(reason) => text::cut(&text::one_line(reason), REASON_MAX),
         None => format!("the tool `{tool}` is refused"),

@@ -16,7 +16,7 @@ use crate::text;
 /// Lines drawn at once; the rest is there, only not shown.
 const SHOWN_MAX: usize = 8;
 
-pub struct Bars {
+pub(crate) struct Bars {
     program: Arc<Program>,
     area: MultiProgress,
     shown: BTreeMap<Arc<str>, ProgressBar>,
@@ -28,12 +28,12 @@ pub struct Bars {
 }
 
 impl Bars {
-    pub fn new(program: Arc<Program>) -> Bars {
+    pub(crate) fn new(program: Arc<Program>) -> Bars {
         let (area, shown, loops) = (MultiProgress::new(), BTreeMap::new(), Loops::default());
         Bars { program, area, shown, loops, paused: None, seen: 0 }
     }
 
-    pub fn seed(&mut self, begun: Begun) {
+    pub(crate) fn seed(&mut self, begun: Begun) {
         self.seen = begun.events;
         begun.steps.iter().for_each(|(path, kind)| self.step_began(path, kind));
         for (path, seen) in begun.loops {
@@ -44,7 +44,7 @@ impl Bars {
         self.pause(begun.paused);
     }
 
-    pub fn event(&mut self, event: &Event) {
+    pub(crate) fn event(&mut self, event: &Event) {
         if event.seq <= self.seen {
             return;
         }
@@ -67,7 +67,7 @@ impl Bars {
         }
     }
 
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.pause(false);
         std::mem::take(&mut self.shown).into_values().for_each(|bar| bar.finish_and_clear());
         // A terminal that cannot be cleared is no reason to fail a run.

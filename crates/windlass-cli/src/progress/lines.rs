@@ -29,7 +29,7 @@ struct Started {
 }
 
 #[derive(Default)]
-pub struct Lines {
+pub(crate) struct Lines {
     begun_at: Option<Timestamp>,
     newest: Timestamp,
     /// Steps whose beginning was not told yet.
@@ -41,7 +41,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    pub fn seed(&mut self, begun: Begun) {
+    pub(crate) fn seed(&mut self, begun: Begun) {
         self.seen = begun.events;
         // The clock is the run's own, also for those who come later.
         self.begun_at = Some(begun.at);
@@ -55,7 +55,7 @@ impl Lines {
         }
     }
 
-    pub fn event(&mut self, event: &Event) {
+    pub(crate) fn event(&mut self, event: &Event) {
         if event.seq <= self.seen {
             return;
         }
@@ -95,7 +95,7 @@ impl Lines {
         }
     }
 
-    pub fn beat(&mut self) {
+    pub(crate) fn beat(&mut self) {
         let told: Vec<Started> = self.begun.extract_if(.., |begun| begun.since.elapsed() >= MOMENT).collect();
         self.tell_begun(&told);
         if self.loops_told.is_none_or(|told| told.elapsed() >= EACH_LOOP) {

@@ -11,7 +11,7 @@ use super::loop_of;
 use crate::text;
 
 #[derive(Clone, Default)]
-pub struct LoopSeen {
+pub(crate) struct LoopSeen {
     pub most: Option<u64>,
     pub ended: u64,
     pub last: Value,
@@ -20,24 +20,24 @@ pub struct LoopSeen {
 }
 
 impl LoopSeen {
-    pub fn count(&self) -> String {
+    pub(crate) fn count(&self) -> String {
         text::of(self.ended, self.most)
     }
 }
 
 /// By path.
 #[derive(Default)]
-pub struct Loops(pub BTreeMap<Arc<str>, LoopSeen>);
+pub(crate) struct Loops(pub BTreeMap<Arc<str>, LoopSeen>);
 
 /// What an event did to a loop.
-pub enum Change {
+pub(crate) enum Change {
     Began(Arc<str>),
     Moved(Arc<str>),
     Ended(Arc<str>),
 }
 
 impl Loops {
-    pub fn take(&mut self, event: &Event) -> Option<Change> {
+    pub(crate) fn take(&mut self, event: &Event) -> Option<Change> {
         match &event.kind {
             EventKind::LoopStarted { limits, .. } => {
                 let most = turns_of(limits);

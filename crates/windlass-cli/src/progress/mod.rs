@@ -1,6 +1,6 @@
 //! What a run is doing, on stderr while it does it: bars on a terminal, sparse lines elsewhere.
 
-pub mod agents;
+pub(crate) mod agents;
 mod bars;
 mod lines;
 mod loops;
@@ -16,7 +16,7 @@ use bars::Bars;
 use lines::Lines;
 use loops::LoopSeen;
 
-pub enum Progress {
+pub(crate) enum Progress {
     Quiet,
     Lines(Lines),
     Bars(Box<Bars>),
@@ -26,10 +26,10 @@ pub enum Progress {
 const PAUSED: &str = "paused; `windlass resume` with the run's id, from any terminal, lets it go on";
 
 /// How often [`Progress::beat`] wants to be called.
-pub const BEAT: std::time::Duration = std::time::Duration::from_millis(200);
+pub(crate) const BEAT: std::time::Duration = std::time::Duration::from_millis(200);
 
 impl Progress {
-    pub fn new(quiet: bool, program: &Arc<Program>) -> Progress {
+    pub(crate) fn new(quiet: bool, program: &Arc<Program>) -> Progress {
         match quiet {
             true => Progress::Quiet,
             false if std::io::stderr().is_terminal() => Progress::Bars(Box::new(Bars::new(program.clone()))),
@@ -37,12 +37,12 @@ impl Progress {
         }
     }
 
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         matches!(self, Progress::Quiet)
     }
 
     /// A run that had begun before anybody looked: what it is doing by now, and where its loops stand.
-    pub fn seed(&mut self, begun: Option<&Seen>) {
+    pub(crate) fn seed(&mut self, begun: Option<&Seen>) {
         let Some(Seen { program, image, row }) = begun else { return };
         let state = &image.state;
         let frames = match self {
@@ -57,7 +57,7 @@ impl Progress {
         }
     }
 
-    pub fn event(&mut self, event: &Event) {
+    pub(crate) fn event(&mut self, event: &Event) {
         match self {
             Progress::Quiet => {}
             Progress::Lines(lines) => lines.event(event),
@@ -66,7 +66,7 @@ impl Progress {
     }
 
     /// Time has passed, whether something happened or not.
-    pub fn beat(&mut self) {
+    pub(crate) fn beat(&mut self) {
         match self {
             Progress::Quiet | Progress::Bars(_) => {}
             Progress::Lines(lines) => lines.beat(),
@@ -74,7 +74,7 @@ impl Progress {
     }
 
     /// Nothing more will come: the terminal is left clean.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         match self {
             Progress::Quiet | Progress::Lines(_) => {}
             Progress::Bars(bars) => bars.finish(),
@@ -83,7 +83,7 @@ impl Progress {
 }
 
 /// What had begun before the first event that is seen here.
-pub struct Begun {
+pub(crate) struct Begun {
     /// The number of the last event that this has in it already.
     events: u64,
     /// When the run began.

@@ -23,7 +23,7 @@ const NEEDS_WORKER: &str = "WND-1297";
 const LITERAL_SECRET: &str = "WND-1298";
 
 /// A definition without a name.
-pub const NO_NAME: &str = "WND-1296";
+pub(crate) const NO_NAME: &str = "WND-1296";
 /// A text that calls itself by another name than it is registered under.
 const OTHER_NAME: &str = "WND-1295";
 /// A name that was another dialect's so far.
@@ -32,7 +32,7 @@ const OTHER_DIALECT: &str = "WND-1299";
 /// The name in messages of a text that was registered without one.
 const NAMELESS: &str = "<definition>";
 
-pub struct CatalogCompiler {
+pub(crate) struct CatalogCompiler {
     settings: Arc<Settings>,
     /// Tools that are off here.
     remote: Vec<String>,
@@ -41,7 +41,7 @@ pub struct CatalogCompiler {
 
 impl CatalogCompiler {
     /// `remote` are the tools that the server leaves to workers.
-    pub fn new(settings: Arc<Settings>, remote: Vec<String>) -> CatalogCompiler {
+    pub(crate) fn new(settings: Arc<Settings>, remote: Vec<String>) -> CatalogCompiler {
         let seals = crate::secrets::seals(&settings);
         CatalogCompiler { settings, remote, seals }
     }

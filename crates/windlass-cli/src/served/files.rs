@@ -9,13 +9,13 @@ use windlass_server::{Catalog, Registered};
 use crate::dialects::registry;
 
 /// The folder that all registered definitions seem to be in. Nothing on a disk is ever looked for there.
-pub const ROOT: &str = "/registered";
+pub(crate) const ROOT: &str = "/registered";
 
 /// The endings that a file's name may have and a definition's name mostly has not.
 const ENDINGS: [&str; 3] = [".yaml", ".yml", ".json"];
 
 /// The definition that is called so, with or without an ending; else the only one whose name ends so behind a `/`.
-pub fn find(catalog: &dyn Catalog, name: &str) -> Option<Registered> {
+pub(crate) fn find(catalog: &dyn Catalog, name: &str) -> Option<Registered> {
     let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
     let exact = catalog.newest(name).or_else(|| catalog.newest(stem));
     exact.or_else(|| {
@@ -26,14 +26,14 @@ pub fn find(catalog: &dyn Catalog, name: &str) -> Option<Registered> {
 }
 
 /// What was registered when the compiling began.
-pub struct CatalogFiles {
+pub(crate) struct CatalogFiles {
     known: Vec<(PathBuf, Arc<str>)>,
     folders: Vec<PathBuf>,
 }
 
 impl CatalogFiles {
     /// Of all that is registered, only definitions of dialects that include files can be read as files.
-    pub fn of(catalog: &dyn Catalog) -> CatalogFiles {
+    pub(crate) fn of(catalog: &dyn Catalog) -> CatalogFiles {
         let found = catalog.names().into_iter().filter_map(|name| catalog.newest(&name));
         let known: Vec<_> = found
             .filter(|found| registry().named(&found.dialect).includes_files())
@@ -52,13 +52,13 @@ impl CatalogFiles {
 }
 
 /// Where a definition of this name seems to be.
-pub fn path_of(name: &str) -> PathBuf {
+pub(crate) fn path_of(name: &str) -> PathBuf {
     let parts = name.split('/').filter(|part| !matches!(*part, "" | "." | ".."));
     parts.fold(PathBuf::from(ROOT), |path, part| path.join(part))
 }
 
 /// The folder that its includes begin in.
-pub fn folder_of(name: Option<&str>) -> PathBuf {
+pub(crate) fn folder_of(name: Option<&str>) -> PathBuf {
     let path = name.map(path_of).filter(|path| path.as_path() != Path::new(ROOT));
     path.as_deref().and_then(Path::parent).unwrap_or(Path::new(ROOT)).to_owned()
 }

@@ -8,5 +8,5 @@ mod files;
 mod tests;
 mod tools;
 
-pub use compiler::{CatalogCompiler, NO_NAME};
-pub use tools::{ServerTools, server_tools};
+pub(crate) use compiler::{CatalogCompiler, NO_NAME};
+pub(crate) use tools::{ServerTools, server_tools};

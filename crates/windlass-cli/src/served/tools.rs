@@ -15,7 +15,7 @@ use crate::{secrets, tools};
 const SAFE: [&str; 6] = ["agent_model", "http", "http_call", "model", "noop", "postgres"];
 
 /// What a server can do itself, and what it knows and leaves to workers.
-pub struct ServerTools {
+pub(crate) struct ServerTools {
     /// Not behind the edge yet.
     pub tools: Tools,
     /// Names of tools that definitions may use and that are off here.
@@ -26,7 +26,7 @@ pub struct ServerTools {
 }
 
 /// The safe tools, the activities of the settings, and what `[server] tools` names besides.
-pub fn server_tools(settings: &Settings) -> Result<ServerTools, Failure> {
+pub(crate) fn server_tools(settings: &Settings) -> Result<ServerTools, Failure> {
     let rules = settings.server.outbound.clone();
     let outbound = Outbound::default().with_rules(rules.allow, rules.deny, OUTBOUND);
     let manners = Manners {

@@ -15,7 +15,7 @@ const TRIES: u32 = 5;
 const BETWEEN: Duration = Duration::from_millis(20);
 
 /// The address of the server that has this store now, if one has.
-pub fn server_of(store: &Path) -> Option<String> {
+pub(crate) fn server_of(store: &Path) -> Option<String> {
     let mut file = File::open(store.join(FILE)).ok()?;
     if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
         return None;
@@ -26,12 +26,12 @@ pub fn server_of(store: &Path) -> Option<String> {
 }
 
 /// Held as long as the server lives: the system takes it from a process that dies.
-pub struct StoreLock {
+pub(crate) struct StoreLock {
     file: File,
 }
 
 impl StoreLock {
-    pub fn take(store: &Path) -> Result<StoreLock, Failure> {
+    pub(crate) fn take(store: &Path) -> Result<StoreLock, Failure> {
         let path = store.join(FILE);
         let failed =
             |error: std::io::Error| Failure::usage(format!("could not make {}: {error}", path.display())).place(FILE);
@@ -61,7 +61,7 @@ impl StoreLock {
     }
 
     /// For whoever comes second.
-    pub fn tell(&mut self, address: &str) {
+    pub(crate) fn tell(&mut self, address: &str) {
         let text = format!("process {} on {address}\n", std::process::id());
         // It is only for people.
         let _ = self

@@ -27,8 +27,8 @@ use crate::failure::{Exit, Failure};
 use crate::host::Interrupts;
 use crate::{host, out, stores};
 use lock::StoreLock;
-pub use lock::server_of;
-pub use traces::engine_spans;
+pub(crate) use lock::server_of;
+pub(crate) use traces::engine_spans;
 
 /// A run that only waits leaves memory soon: a server has many of them.
 const RELEASE_AFTER: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ const TRACES_WITHIN: Duration = Duration::from_secs(2);
 
 /// Runs a server. Runs turn on threads of their own, and whoever asks is answered on others, so that a thousand who read
 /// do not stand in line before the work they read about.
-pub fn on_threads<T>(service: impl AsyncFnOnce(Handle) -> Result<T, Failure>) -> Result<T, Failure> {
+pub(crate) fn on_threads<T>(service: impl AsyncFnOnce(Handle) -> Result<T, Failure>) -> Result<T, Failure> {
     let front = threads("windlass-front")?;
     let done = threads("windlass-runs")?.block_on(service(front.handle().clone()));
     // Whoever still reads does not keep it from going.
@@ -53,13 +53,13 @@ fn threads(name: &str) -> Result<Runtime, Failure> {
 }
 
 /// Where everything is kept.
-pub enum Place {
+pub(crate) enum Place {
     Kept(PathBuf),
     /// Nothing outlives the process.
     Memory,
 }
 
-pub struct Plan<'a> {
+pub(crate) struct Plan<'a> {
     pub settings: &'a Settings,
     pub place: Place,
     pub options: ServerOptions,
@@ -68,7 +68,7 @@ pub struct Plan<'a> {
 }
 
 /// A store with an engine on it, before anybody can reach it.
-pub struct Base {
+pub(crate) struct Base {
     pub store: Arc<dyn Store>,
     pub engine: Engine,
     dispatcher: Arc<Dispatcher>,
@@ -81,7 +81,7 @@ pub struct Base {
 impl Base {
     /// Must be called inside the runtime. What `tools` do not do is for workers on other machines; all of it goes through
     /// the edge.
-    pub fn open(plan: Plan<'_>, tools: &Tools, edge: &Edge, gate: Arc<dyn Gate>) -> Result<Base, Failure> {
+    pub(crate) fn open(plan: Plan<'_>, tools: &Tools, edge: &Edge, gate: Arc<dyn Gate>) -> Result<Base, Failure> {
         let Plan { settings, place, options, sqlite, commit_hook } = plan;
         let (store, lock, directory): (Arc<dyn Store>, _, _) = match place {
             Place::Memory => (Arc::new(MemoryStore::new()), None, None),
@@ -107,7 +107,7 @@ impl Base {
     }
 
     /// Lets others reach it, on threads of their own.
-    pub async fn serve(self, compiler: Arc<dyn Compiler>, front: &Handle) -> Result<Service, Failure> {
+    pub(crate) async fn serve(self, compiler: Arc<dyn Compiler>, front: &Handle) -> Result<Service, Failure> {
         let Base { store, engine, dispatcher, mut lock, directory, options, limits } = self;
         let token = match (&directory, options.open) {
             (_, true) => None,
@@ -182,7 +182,7 @@ fn start_failure(error: StartError, dev: bool) -> Failure {
 }
 
 /// A server that can be reached.
-pub struct Service {
+pub(crate) struct Service {
     pub app: App,
     running: Running,
     pub address: String,
@@ -195,7 +195,7 @@ pub struct Service {
 
 impl Service {
     /// The page; with the token where no server sees it, if that may be shown.
-    pub fn page(&self, reveals: bool) -> String {
+    pub(crate) fn page(&self, reveals: bool) -> String {
         match self.token.as_ref().filter(|_| reveals) {
             Some(token) => format!("{}/#token={token}", self.address),
             None => format!("{}/", self.address),
@@ -204,7 +204,7 @@ impl Service {
 
     /// Where it is, on stdout; how to get in and how to stop it, beside. The token is shown to a person, and otherwise only
     /// if it is kept nowhere: what is written to a file or a pipe is read by others, and stays.
-    pub fn tell(&self, global: &Global, to_a_person: bool) -> Result<(), Failure> {
+    pub(crate) fn tell(&self, global: &Global, to_a_person: bool) -> Result<(), Failure> {
         let file = self.directory.as_ref().map(|directory| directory.join(windlass_server::auth::FIRST_FILE));
         let file = file.filter(|_| self.token.is_some());
         let bind = self.running.address;
@@ -239,12 +239,12 @@ impl Service {
     }
 
     /// Until somebody wants it to stop; then everything is let go of within the drain time. A second wish is obeyed at once.
-    pub async fn until_stopped(self, mut interrupts: Interrupts) -> Result<Exit, Failure> {
+    pub(crate) async fn until_stopped(self, mut interrupts: Interrupts) -> Result<Exit, Failure> {
         interrupts.next().await;
         self.stop(&mut interrupts).await
     }
 
-    pub async fn stop(self, interrupts: &mut Interrupts) -> Result<Exit, Failure> {
+    pub(crate) async fn stop(self, interrupts: &mut Interrupts) -> Result<Exit, Failure> {
         let Service { running, drain, traces, .. } = self;
         info!(seconds = drain.as_secs(), "draining");
         tokio::select! {

@@ -13,10 +13,10 @@ fn endpoint() -> Option<String> {
 }
 
 #[cfg(feature = "otel")]
-pub use sent::{Traces, engine_spans, start};
+pub(crate) use sent::{Traces, engine_spans, start};
 
 #[cfg(not(feature = "otel"))]
-pub use unsent::{Traces, engine_spans, start};
+pub(crate) use unsent::{Traces, engine_spans, start};
 
 #[cfg(feature = "otel")]
 mod sent {
@@ -36,14 +36,14 @@ mod sent {
     /// Spans that have ended, from the subscriber's beginning until there is somebody to send them.
     static ENDED: Mutex<Option<EngineSpans>> = Mutex::new(None);
 
-    pub struct Traces {
+    pub(crate) struct Traces {
         runs: trace::Traces,
         engine: Option<EngineTraces>,
     }
 
     impl Traces {
         /// Sends what waits, within the time.
-        pub async fn stop(self, within: Duration) {
+        pub(crate) async fn stop(self, within: Duration) {
             let engine = async {
                 if let Some(engine) = self.engine {
                     engine.stop(within).await;
@@ -54,7 +54,7 @@ mod sent {
     }
 
     /// The layer that hands the engine's spans to OpenTelemetry; none where nobody wants them.
-    pub fn engine_spans<S>(command: &Command) -> Result<Option<impl Layer<S> + use<S>>, Failure>
+    pub(crate) fn engine_spans<S>(command: &Command) -> Result<Option<impl Layer<S> + use<S>>, Failure>
     where
         S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
     {
@@ -70,7 +70,7 @@ mod sent {
         Ok(Some(layer.with_tracked_inactivity(false).with_filter(filter)))
     }
 
-    pub fn start(app: &App) -> Result<Option<Traces>, Failure> {
+    pub(crate) fn start(app: &App) -> Result<Option<Traces>, Failure> {
         let Some(endpoint) = endpoint() else { return Ok(None) };
         let failure = |error: trace::TraceError| {
             let hint = error.hint();
@@ -89,20 +89,20 @@ mod unsent {
 
     use super::*;
 
-    pub enum Traces {}
+    pub(crate) enum Traces {}
 
     impl Traces {
-        pub async fn stop(self, _: std::time::Duration) {
+        pub(crate) async fn stop(self, _: std::time::Duration) {
             match self {}
         }
     }
 
-    pub fn engine_spans(_: &Command) -> Result<Identity, Failure> {
+    pub(crate) fn engine_spans(_: &Command) -> Result<Identity, Failure> {
         Ok(Identity::new())
     }
 
     /// Whoever has set the variable for other programs is told, and served all the same.
-    pub fn start(_: &App) -> Result<Option<Traces>, Failure> {
+    pub(crate) fn start(_: &App) -> Result<Option<Traces>, Failure> {
         if endpoint().is_some() {
             tracing::info!(
                 event = "traces",

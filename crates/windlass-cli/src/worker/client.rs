@@ -23,7 +23,7 @@ const ANSWER_MAX: usize = 256 * 1024 * 1024;
 /// What a worker asks, below the API.
 const WORKER: &str = "worker/";
 
-pub struct Client {
+pub(crate) struct Client {
     http: HttpTool,
     base: String,
     /// None: nobody asks for one.
@@ -32,7 +32,7 @@ pub struct Client {
 
 /// Why there is no good answer.
 #[derive(Debug)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     /// Nobody answers, or not now. The same can be said again.
     Away(String),
     /// The job is not this worker's.
@@ -46,7 +46,7 @@ pub enum Trouble {
 }
 
 impl Client {
-    pub fn new(server: &str, token: &Secret, insecure: bool) -> Result<Client, Failure> {
+    pub(crate) fn new(server: &str, token: &Secret, insecure: bool) -> Result<Client, Failure> {
         let wrong = |why: &str| {
             let hint = "such as --server http://127.0.0.1:7117 or --server https://windlass.example.org";
             Failure::usage(format!("--server {server}: {why}")).hint(hint)
@@ -71,7 +71,7 @@ impl Client {
     }
 
     /// The server of a store on this machine: what it is asked does not leave it.
-    pub fn of_store(address: &str, directory: &Path) -> Result<Client, Failure> {
+    pub(crate) fn of_store(address: &str, directory: &Path) -> Result<Client, Failure> {
         let file =
             Some(directory.join(FIRST_FILE)).filter(|file| file.exists() && variable("WINDLASS_TOKEN").is_none());
         let token = token(file.as_deref()).ok();
@@ -81,13 +81,13 @@ impl Client {
 
     /// The same server, and all of its API.
     #[must_use]
-    pub fn whole(mut self) -> Client {
+    pub(crate) fn whole(mut self) -> Client {
         self.base.truncate(self.base.len() - WORKER.len());
         self
     }
 
     /// Says something and waits for the answer, so long at most.
-    pub async fn post<A: DeserializeOwned>(
+    pub(crate) async fn post<A: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
@@ -99,7 +99,7 @@ impl Client {
     }
 
     /// Looks at something.
-    pub async fn get<A: DeserializeOwned>(&self, path: &str, within: Duration) -> Result<A, Trouble> {
+    pub(crate) async fn get<A: DeserializeOwned>(&self, path: &str, within: Duration) -> Result<A, Trouble> {
         self.exchange(Request::get(format!("{}{path}", self.base)), Bytes::new(), within).await
     }
 
@@ -165,7 +165,7 @@ fn codes(bytes: &[u8]) -> Vec<String> {
 }
 
 /// A problem or a warning of a definition in one line.
-pub fn line_of(report: &serde_json::Value) -> String {
+pub(crate) fn line_of(report: &serde_json::Value) -> String {
     let text = |name: &str| report.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
     let number = |name: &str| report.get(name).and_then(serde_json::Value::as_u64).unwrap_or_default();
     let hint = match text("hint") {
@@ -181,7 +181,7 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// The token: from a file, or from the environment. Never from the command line, which others can see.
-pub fn token(file: Option<&Path>) -> Result<Secret, Failure> {
+pub(crate) fn token(file: Option<&Path>) -> Result<Secret, Failure> {
     let hint = "give --token-file FILE or set WINDLASS_TOKEN; `windlass token create NAME --scope work` makes one";
     let text = match file {
         Some(file) => std::fs::read_to_string(file)

@@ -15,7 +15,7 @@ use windlass_runtime::{Cancelled, Tools};
 use windlass_server::workers::{Ask, Heard, Heartbeat, Lease, Leased, LeasedJob, Leave};
 use windlass_tools::Redaction;
 
-pub use client::{Client, Trouble, line_of, token};
+pub(crate) use client::{Client, Trouble, line_of, token};
 
 use crate::failure::{Exit, Failure};
 use crate::host::Interrupts;
@@ -30,7 +30,7 @@ const NEWS: Duration = Duration::from_secs(2);
 /// Between two tries while the server is away.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
-pub struct Worker {
+pub(crate) struct Worker {
     client: Client,
     tools: Tools,
     /// What it says of itself.
@@ -59,7 +59,7 @@ struct Held {
 }
 
 impl Worker {
-    pub fn new(client: Client, tools: Tools, ask: Ask, secrets: Redaction) -> Worker {
+    pub(crate) fn new(client: Client, tools: Tools, ask: Ask, secrets: Redaction) -> Worker {
         Worker {
             client,
             tools,
@@ -81,7 +81,11 @@ impl Worker {
     }
 
     /// Works until it is told to stop. What it has by then it finishes, as far as the time allows; the rest it gives back.
-    pub async fn run(self: Arc<Self>, interrupts: &mut Interrupts, drain_for: Duration) -> Result<Exit, Failure> {
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        interrupts: &mut Interrupts,
+        drain_for: Duration,
+    ) -> Result<Exit, Failure> {
         let living = tokio::spawn(self.clone().live());
         let mut taking = Box::pin(self.clone().take_jobs());
         let mut stopped = tokio::select! {

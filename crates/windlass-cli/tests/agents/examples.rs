@@ -22,7 +22,7 @@ use crate::world::{Asked, FOLDER, Way, World, by_step, example};
 const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agents/expected");
 
 /// `name` and, if there are several, `name.variant`.
-pub fn scripts() -> Vec<String> {
+pub(crate) fn scripts() -> Vec<String> {
     names_in(FOLDER, ".script.yaml")
 }
 
@@ -33,7 +33,7 @@ fn names_in(folder: &str, end: &str) -> Vec<String> {
 }
 
 /// The workflow that a script is for.
-pub fn workflow_of(script: &str) -> String {
+pub(crate) fn workflow_of(script: &str) -> String {
     format!("{}.yaml", script.split('.').next().unwrap_or(script))
 }
 

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::support::{Done, Place, Running, done};
 
-pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/zenflow");
+pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/zenflow");
 
 /// How the model is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// `--model scripted:FILE`: the program serves the script itself.
     Scripted,
     /// `windlass mock FILE`, over the protocol of chat completions.
@@ -20,7 +20,7 @@ pub enum Way {
     Anthropic,
 }
 
-pub struct World {
+pub(crate) struct World {
     pub place: Place,
     way: Way,
     script: PathBuf,
@@ -30,7 +30,7 @@ pub struct World {
 
 /// One request to the model.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub(crate) struct Asked {
     pub step: String,
     pub turn: u64,
     pub attempt: u64,
@@ -38,16 +38,16 @@ pub struct Asked {
 }
 
 impl Asked {
-    pub fn call(&self) -> Call {
+    pub(crate) fn call(&self) -> Call {
         (self.step.clone(), self.turn, self.attempt)
     }
 }
 
 /// Step, turn, attempt: what makes a call the same call.
-pub type Call = (String, u64, u64);
+pub(crate) type Call = (String, u64, u64);
 
 impl World {
-    pub fn new(script: &Path, way: Way) -> World {
+    pub(crate) fn new(script: &Path, way: Way) -> World {
         let place = Place::new();
         std::fs::create_dir(place.path("work")).expect("a folder to work in");
         let model = (way != Way::Scripted).then(|| {
@@ -59,7 +59,7 @@ impl World {
         World { place, way, script: script.to_owned(), model }
     }
 
-    pub fn windlass(&self, words: &[&str]) -> Done {
+    pub(crate) fn windlass(&self, words: &[&str]) -> Done {
         let mut command = self.place.command(words);
         for name in ["OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"] {
             command.env_remove(name);
@@ -74,12 +74,12 @@ impl World {
     }
 
     /// Runs a workflow; waiting takes no time, and agents may do everything in their folder.
-    pub fn run(&self, workflow: &Path, more: &[&str]) -> Done {
+    pub(crate) fn run(&self, workflow: &Path, more: &[&str]) -> Done {
         self.run_as(workflow, &[&["--yolo"], more].concat())
     }
 
     /// The same with permissions of its own.
-    pub fn run_as(&self, workflow: &Path, more: &[&str]) -> Done {
+    pub(crate) fn run_as(&self, workflow: &Path, more: &[&str]) -> Done {
         let scripted = format!("scripted:{}", self.script.display());
         let model = match self.way {
             Way::Scripted => &scripted,
@@ -91,7 +91,7 @@ impl World {
     }
 
     /// Everything the model was asked, in order.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<Asked> {
         let log = std::fs::read_to_string(self.place.path("asked")).unwrap_or_default();
         let asked = |line: &str| {
             let line: Value = serde_json::from_str(line).expect("a line of the log");
@@ -102,14 +102,14 @@ impl World {
         log.lines().map(asked).collect()
     }
 
-    pub fn events(&self, run: &str) -> Vec<Value> {
+    pub(crate) fn events(&self, run: &str) -> Vec<Value> {
         let told = self.windlass(&["events", run, "--json"]);
         told.exits(0);
         told.out.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
     }
 
     /// The lines of a file that agents have written, sorted: steps side by side have no order.
-    pub fn lines(&self, file: &str) -> Vec<String> {
+    pub(crate) fn lines(&self, file: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.place.path("work").join(file)).unwrap_or_default();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         lines.sort();
@@ -118,7 +118,7 @@ impl World {
 }
 
 /// How often each step was answered, or refused.
-pub fn by_step(asked: &[Asked]) -> BTreeMap<String, u64> {
+pub(crate) fn by_step(asked: &[Asked]) -> BTreeMap<String, u64> {
     let mut steps = BTreeMap::new();
     for asked in asked {
         *steps.entry(asked.step.clone()).or_default() += 1;
@@ -126,11 +126,11 @@ pub fn by_step(asked: &[Asked]) -> BTreeMap<String, u64> {
     steps
 }
 
-pub fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }
 
 /// A file of `examples/zenflow`.
-pub fn example(name: &str) -> PathBuf {
+pub(crate) fn example(name: &str) -> PathBuf {
     Path::new(FOLDER).join(name)
 }

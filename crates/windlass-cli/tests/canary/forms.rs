@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 /// What is planted, and where. Each is a text that no other text holds.
-pub const PLANTED: [(&str, &str); 14] = [
+pub(crate) const PLANTED: [(&str, &str); 14] = [
     ("credential of the environment", "cnry-01/aK+9=zQw3x"),
     ("credential of the settings", "cnry-02/bL+8=yRe4v"),
     ("text in the settings under a telling name", "cnry-03/cM+7=xTr5u"),
@@ -24,11 +24,11 @@ pub const PLANTED: [(&str, &str); 14] = [
     ("header of a worker's activity", "cnry-14/nY+6=mHh7f"),
 ];
 
-pub fn planted(number: usize) -> &'static str {
+pub(crate) fn planted(number: usize) -> &'static str {
     PLANTED[number - 1].1
 }
 
-pub fn percent_encoded(text: &str) -> String {
+pub(crate) fn percent_encoded(text: &str) -> String {
     let one = |byte: u8| match byte.is_ascii_alphanumeric() || byte == b'-' {
         true => char::from(byte).to_string(),
         false => format!("%{byte:02X}"),
@@ -71,21 +71,21 @@ fn forms(secret: &str) -> Vec<String> {
 }
 
 /// Looks for all that is planted, and for tokens and keys that were made meanwhile.
-pub struct Finder {
+pub(crate) struct Finder {
     forms: AhoCorasick,
     /// What each form is one of.
     names: Vec<String>,
 }
 
 impl Finder {
-    pub fn new(made: &[(&str, &str)]) -> Finder {
+    pub(crate) fn new(made: &[(&str, &str)]) -> Finder {
         let all = PLANTED.iter().chain(made);
         let (names, forms): (Vec<String>, Vec<String>) =
             all.flat_map(|(name, secret)| forms(secret).into_iter().map(|form| ((*name).to_owned(), form))).unzip();
         Finder { forms: AhoCorasick::new(forms).expect("few and short"), names }
     }
 
-    pub fn found_in(&self, bytes: &[u8]) -> Vec<&str> {
+    pub(crate) fn found_in(&self, bytes: &[u8]) -> Vec<&str> {
         let mut found: Vec<&str> = self
             .forms
             .find_overlapping_iter(bytes)
@@ -99,23 +99,23 @@ impl Finder {
 
 /// Everything that somebody could look at, by where it is.
 #[derive(Default)]
-pub struct Seen(BTreeMap<String, Vec<u8>>);
+pub(crate) struct Seen(BTreeMap<String, Vec<u8>>);
 
 impl Seen {
-    pub fn keep(&mut self, place: impl Into<String>, bytes: impl Into<Vec<u8>>) {
+    pub(crate) fn keep(&mut self, place: impl Into<String>, bytes: impl Into<Vec<u8>>) {
         self.0.insert(place.into(), bytes.into());
     }
 
-    pub fn places(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.0.values().map(Vec::len).sum()
     }
 
     /// What was found, with its place. Some of it may be where it is.
-    pub fn leaks(&self, finder: &Finder, but: &[(&str, &str)]) -> Vec<String> {
+    pub(crate) fn leaks(&self, finder: &Finder, but: &[(&str, &str)]) -> Vec<String> {
         let mut leaks = Vec::new();
         for (place, bytes) in &self.0 {
             for what in finder.found_in(bytes) {

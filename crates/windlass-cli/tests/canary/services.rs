@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// Answers every request with all of it, and keeps what it was sent. Below `/refused` it refuses, below `/large` it says
 /// more, below `/scripted` it is a model, below `/collector` it takes traces.
-pub struct Echo {
+pub(crate) struct Echo {
     pub port: u16,
     pub heard: Kept,
     /// What was sent as traces.
@@ -18,24 +18,24 @@ pub struct Echo {
 type Kept = Arc<Mutex<Vec<u8>>>;
 
 impl Echo {
-    pub fn start() -> Echo {
+    pub(crate) fn start() -> Echo {
         let (heard, spans) = (Kept::default(), Kept::default());
         let (keep, traces) = (heard.clone(), spans.clone());
         let port = listen(move |stream| drop(answer(stream, &keep, &traces)));
         Echo { port, heard, spans }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    pub fn has_heard(&self, secret: &str) -> bool {
+    pub(crate) fn has_heard(&self, secret: &str) -> bool {
         let heard = self.heard.lock().expect("nobody panics here");
         heard.windows(secret.len()).any(|window| window == secret.as_bytes())
     }
 
     /// What it was told since somebody asked last.
-    pub fn heard_since(&self) -> String {
+    pub(crate) fn heard_since(&self) -> String {
         let mut heard = self.heard.lock().expect("nobody panics here");
         String::from_utf8_lossy(&std::mem::take(&mut *heard)).into_owned()
     }
@@ -117,7 +117,7 @@ fn scripted(body: &str, all: &str) -> Value {
 }
 
 /// A database that refuses everybody and repeats the password. What it was given is kept.
-pub fn database(given: &Arc<Mutex<Vec<String>>>) -> u16 {
+pub(crate) fn database(given: &Arc<Mutex<Vec<String>>>) -> u16 {
     let given = given.clone();
     listen(move |stream| drop(refuse_login(stream, &given)))
 }
@@ -153,7 +153,7 @@ fn refuse_login(mut stream: TcpStream, given: &Mutex<Vec<String>>) -> std::io::R
 }
 
 /// A program that offers a tool, and tells its variables wherever it can.
-pub const TOOL_PROGRAM: &str = r#"
+pub(crate) const TOOL_PROGRAM: &str = r#"
 import json, os, sys
 secret = os.environ["LEAK_KEY"]
 everything = json.dumps(dict(os.environ))

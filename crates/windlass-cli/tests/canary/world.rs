@@ -11,14 +11,14 @@ use crate::support::Place;
 use crate::support::served::{Served, json_of};
 
 /// Settings and variables of a server whose services are at that address.
-pub struct Planted {
+pub(crate) struct Planted {
     pub service: String,
     pub port: u16,
     pub database: u16,
 }
 
 impl Planted {
-    pub fn new(service: &Echo) -> Planted {
+    pub(crate) fn new(service: &Echo) -> Planted {
         Planted { service: service.url(), port: service.port, database: 1 }
     }
 
@@ -60,7 +60,7 @@ impl Planted {
         ]
     }
 
-    pub fn start(&self, place: &Place) -> Served {
+    pub(crate) fn start(&self, place: &Place) -> Served {
         place.write("windlass.toml", self.settings(place));
         place.write("leaks.py", TOOL_PROGRAM);
         std::fs::create_dir_all(place.path("work")).expect("a folder");
@@ -70,13 +70,13 @@ impl Planted {
     }
 }
 
-pub fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 /// Every file of a folder but what its operator has written there.
-pub fn keep_files(seen: &mut Seen, place: &Place, when: &str) {
+pub(crate) fn keep_files(seen: &mut Seen, place: &Place, when: &str) {
     for path in files(&place.path("")) {
         let own = ["windlass.toml", "leaks.py", "token"].iter().any(|name| path.ends_with(name));
         if !own {
@@ -86,7 +86,7 @@ pub fn keep_files(seen: &mut Seen, place: &Place, when: &str) {
 }
 
 /// Asks every route of the server's own document that only shows something, for everything that there is.
-pub fn walk(server: &Served, seen: &mut Seen) {
+pub(crate) fn walk(server: &Served, seen: &mut Seen) {
     let document = server.get("/api/v1/openapi.json");
     let items = |path: &str| server.get(path)["items"].as_array().cloned().unwrap_or_default();
     let texts = |items: &[Value], name: &str| -> Vec<String> {
@@ -156,7 +156,7 @@ fn large(value: &Value) -> BTreeSet<String> {
 }
 
 /// The same with other ways of asking for events.
-pub fn walk_streams(server: &Served, seen: &mut Seen, runs: &[String]) {
+pub(crate) fn walk_streams(server: &Served, seen: &mut Seen, runs: &[String]) {
     let bearer = format!("Bearer {}", server.token);
     for run in runs {
         for accept in ["text/event-stream", "application/x-ndjson"] {
@@ -170,12 +170,12 @@ pub fn walk_streams(server: &Served, seen: &mut Seen, runs: &[String]) {
 }
 
 /// A Loom definition with these parameters and actions, begun by a request.
-pub fn loom(parameters: &Value, actions: &Value) -> String {
+pub(crate) fn loom(parameters: &Value, actions: &Value) -> String {
     let triggers = json!({ "manual": { "type": "Request", "kind": "Http" } });
     json!({ "definition": { "parameters": parameters, "triggers": triggers, "actions": actions } }).to_string()
 }
 
 /// `{"$secret": …}` of the settings' own credential.
-pub fn vault() -> Value {
+pub(crate) fn vault() -> Value {
     json!({ "$secret": "vault", "field": "token" })
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, told};
 
-pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/noetl");
+pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/noetl");
 
 /// What an example gives, and what it leaves in the database.
 struct Example {
@@ -106,15 +106,15 @@ fn examples() -> Vec<Example> {
 }
 
 /// Queries whose rows tell what an example has done, however often it was interrupted.
-pub const ENDPOINTS: (&str,) = (
+pub(crate) const ENDPOINTS: (&str,) = (
     "SELECT endpoint, page, jsonb_path_query_array(items, '$.name') AS names FROM pagination_test_results ORDER BY 1, 2",
 );
-pub const MEDICATIONS: (&str, &str) = (
+pub(crate) const MEDICATIONS: (&str, &str) = (
     "SELECT pcc_patient_id AS id, jsonb_path_query_array(payload, '$.drug') AS drugs FROM patient_medications ORDER BY 1",
     "SELECT DISTINCT total_patients AS total, success_count AS success, failed_count AS failed FROM medication_batch_log",
 );
 
-pub fn endpoint_rows() -> Value {
+pub(crate) fn endpoint_rows() -> Value {
     json!([
         {"endpoint": "/api/v1/cargo", "page": 1, "names": ["rope", "tar"]},
         {"endpoint": "/api/v1/cargo", "page": 2, "names": ["salt"]},
@@ -124,19 +124,19 @@ pub fn endpoint_rows() -> Value {
     ])
 }
 
-pub fn medication_rows() -> Value {
+pub(crate) fn medication_rows() -> Value {
     json!([
         {"id": "p001", "drugs": ["aspirin", "codeine", "insulin", "$$ quinine"]},
         {"id": "p002", "drugs": ["aspirin"]},
     ])
 }
 
-pub fn batch_rows() -> Value {
+pub(crate) fn batch_rows() -> Value {
     json!([{"total": 3, "success": 2, "failed": 1}])
 }
 
 /// A world with one of the examples in it, and their service.
-pub fn world_of(name: &str) -> (World, String) {
+pub(crate) fn world_of(name: &str) -> (World, String) {
     let mut world = World::new().with_database();
     let read = |file: &str| std::fs::read_to_string(format!("{FOLDER}/{file}")).expect("an example");
     let file = format!("{name}.yaml");

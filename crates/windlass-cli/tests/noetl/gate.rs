@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Who is not enough in company by then is sent away with an error.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-pub struct Gate {
+pub(crate) struct Gate {
     address: SocketAddr,
     hall: Arc<Hall>,
 }
@@ -30,7 +30,7 @@ struct State {
 
 impl Gate {
     /// Requests leave in groups of this size.
-    pub fn start(company: usize) -> Gate {
+    pub(crate) fn start(company: usize) -> Gate {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
         let hall = Arc::new(Hall { company, state: Mutex::default(), complete: Condvar::new() });
@@ -44,12 +44,12 @@ impl Gate {
         Gate { address, hall }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// The most requests that were inside at once.
-    pub fn most(&self) -> usize {
+    pub(crate) fn most(&self) -> usize {
         self.hall.state.lock().expect("no panic").most
     }
 }

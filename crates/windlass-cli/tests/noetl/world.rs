@@ -16,7 +16,7 @@ use crate::support::{Done, Place, done};
 static SERVER: LazyLock<PostgresServer> =
     LazyLock::new(|| PostgresServer::start().unwrap_or_else(|problem| panic!("{problem}")));
 
-pub struct World {
+pub(crate) struct World {
     pub place: Place,
     /// Made when it is first asked for: most playbooks need none.
     database: OnceLock<Database>,
@@ -27,13 +27,13 @@ pub struct World {
 }
 
 impl World {
-    pub fn new() -> World {
+    pub(crate) fn new() -> World {
         let (place, database) = (Place::new(), OnceLock::new());
         World { place, database, service: None, served: Arc::default(), credentials: Vec::new() }
     }
 
     /// Starts a service, in place of the one before. Its memory begins anew.
-    pub fn serve(&mut self, script: &str) {
+    pub(crate) fn serve(&mut self, script: &str) {
         self.service = None;
         let served: Arc<Mutex<Vec<String>>> = Arc::default();
         let source = Source::new("service.json", script);
@@ -49,11 +49,11 @@ impl World {
     }
 
     /// What the service was asked so far, and what it said: `/items?page=1 200`.
-    pub fn served(&self) -> Vec<String> {
+    pub(crate) fn served(&self) -> Vec<String> {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub fn api_url(&self) -> String {
+    pub(crate) fn api_url(&self) -> String {
         self.service.as_ref().map(|service| service.url("")).unwrap_or_default()
     }
 
@@ -62,12 +62,12 @@ impl World {
     }
 
     /// Gives the playbooks of this directory a database, under the alias `postgres`.
-    pub fn with_database(self) -> World {
+    pub(crate) fn with_database(self) -> World {
         self.database();
         self
     }
 
-    pub fn windlass(&self, words: &[&str]) -> Done {
+    pub(crate) fn windlass(&self, words: &[&str]) -> Done {
         let mut command = self.place.command(words);
         if let Some(database) = self.database.get() {
             command.env("WINDLASS_AUTH_POSTGRES", database.url());
@@ -79,7 +79,7 @@ impl World {
     }
 
     /// Runs a playbook of this directory against the service; waiting takes no time.
-    pub fn run(&self, file: &str, more: &[&str]) -> Done {
+    pub(crate) fn run(&self, file: &str, more: &[&str]) -> Done {
         let api_url = format!("api_url={}", self.api_url());
         let mut words = vec!["run", file, "--json", "-q", "--virtual-time"];
         if self.service.is_some() {
@@ -90,29 +90,29 @@ impl World {
     }
 
     /// All events of the last run, one object each.
-    pub fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         self.events_of("last")
     }
 
-    pub fn events_of(&self, run: &str) -> Vec<Value> {
+    pub(crate) fn events_of(&self, run: &str) -> Vec<Value> {
         let told = self.windlass(&["events", run, "--json"]);
         told.exits(0);
         told.out.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
     }
 
-    pub fn execute(&self, sql: &str) {
+    pub(crate) fn execute(&self, sql: &str) {
         self.database().ask(sql);
     }
 
     /// The rows of a query, each an object.
-    pub fn rows(&self, sql: &str) -> Value {
+    pub(crate) fn rows(&self, sql: &str) -> Value {
         let text = self.database().ask(&format!("SELECT coalesce(json_agg(t), '[]') FROM ({sql}) t"));
         serde_json::from_str(&text.unwrap_or_default()).expect("JSON from Postgres")
     }
 }
 
 /// The paths of all events of one kind, in order.
-pub fn told(events: &[Value], kind: &str) -> Vec<String> {
+pub(crate) fn told(events: &[Value], kind: &str) -> Vec<String> {
     let paths = events.iter().filter(|event| event["type"] == kind).map(|event| event["path"].as_str());
     paths.map(|path| path.unwrap_or_default().to_owned()).collect()
 }

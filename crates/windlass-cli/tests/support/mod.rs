@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-pub mod served;
+pub(crate) mod served;
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::PathBuf;
@@ -17,34 +17,34 @@ use tempfile::TempDir;
 /// The longest that any test waits for anything. No test takes this long: whoever waits longer has found a hang.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-pub struct Place {
+pub(crate) struct Place {
     directory: TempDir,
 }
 
 /// What a command left behind.
-pub struct Done {
+pub(crate) struct Done {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
 }
 
 impl Place {
-    pub fn new() -> Place {
+    pub(crate) fn new() -> Place {
         Place { directory: tempfile::tempdir().expect("a temporary directory") }
     }
 
-    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.directory.path().join(name);
         std::fs::write(&path, content).expect("written");
         path
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     /// The program in this directory, with nothing of the machine's own settings.
-    pub fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command.args(words).current_dir(self.directory.path()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
@@ -55,19 +55,19 @@ impl Place {
         command
     }
 
-    pub fn windlass(&self, words: &[&str]) -> Done {
+    pub(crate) fn windlass(&self, words: &[&str]) -> Done {
         done(self.command(words).output().expect("the program starts"))
     }
 
     /// A command that must succeed, and its JSON.
-    pub fn json(&self, words: &[&str]) -> Value {
+    pub(crate) fn json(&self, words: &[&str]) -> Value {
         let done = self.windlass(words);
         assert_eq!(done.code, Some(0), "{words:?}: {}{}", done.out, done.err);
         done.json()
     }
 
     /// Starts a command and leaves it running; its stdout is read line by line.
-    pub fn start(&self, words: &[&str]) -> Running {
+    pub(crate) fn start(&self, words: &[&str]) -> Running {
         let mut command = self.command(words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-pub fn done(output: Output) -> Done {
+pub(crate) fn done(output: Output) -> Done {
     Done {
         code: output.status.code(),
         out: String::from_utf8(output.stdout).expect("UTF-8"),
@@ -93,35 +93,35 @@ pub fn done(output: Output) -> Done {
 }
 
 impl Done {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
     }
 
-    pub fn has(&self, part: &str) -> &Done {
+    pub(crate) fn has(&self, part: &str) -> &Done {
         assert!(self.out.contains(part) || self.err.contains(part), "no {part:?} in\n{}\n{}", self.out, self.err);
         self
     }
 
-    pub fn exits(&self, code: i32) -> &Done {
+    pub(crate) fn exits(&self, code: i32) -> &Done {
         assert_eq!(self.code, Some(code), "{}\n{}", self.out, self.err);
         self
     }
 }
 
 /// A command that goes on. It is not left behind when a test fails.
-pub struct Running {
+pub(crate) struct Running {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
     _alive: mpsc::Sender<()>,
 }
 
 impl Running {
-    pub fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         self.lines.next().expect("one more line").expect("UTF-8")
     }
 
     /// Reads until a line has this in it, and gives that line.
-    pub fn line_with(&mut self, part: &str) -> String {
+    pub(crate) fn line_with(&mut self, part: &str) -> String {
         loop {
             let line = self.line();
             if line.contains(part) {
@@ -130,12 +130,12 @@ impl Running {
         }
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(process(&self.child), signal).expect("signalled");
     }
 
     /// Everything that is left of its output, and how it ended.
-    pub fn finish(mut self) -> Done {
+    pub(crate) fn finish(mut self) -> Done {
         let out: Vec<String> = self.lines.by_ref().map(|line| line.expect("UTF-8")).collect();
         let mut err = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
@@ -148,7 +148,7 @@ impl Running {
 
 /// A port for a server that goes and comes back: below those that the system gives out by itself, so that nobody gets it
 /// by chance while the server is away.
-pub fn own_port() -> u16 {
+pub(crate) fn own_port() -> u16 {
     let from = 20_000 + (std::process::id() % 10_000) as u16;
     let free = (from..32_000).find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok());
     free.expect("a free port")
@@ -166,7 +166,7 @@ impl Drop for Running {
 }
 
 /// Counts to `turns`, with a pause between two turns.
-pub fn counting(turns: u32, delay: &str) -> String {
+pub(crate) fn counting(turns: u32, delay: &str) -> String {
     format!(
         r#"{{
   "name": "counting",

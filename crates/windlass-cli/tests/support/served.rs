@@ -21,7 +21,7 @@ const HANG: Duration = Duration::from_secs(300);
 const LOOKS_EVERY: Duration = Duration::from_millis(2);
 
 /// Waits for something outside to become true.
-pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
         assert!(begun.elapsed() < HANG, "it never came true: {what}");
@@ -31,7 +31,7 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// A process whose words are kept. A test that fails leaves none behind.
-pub struct Process {
+pub(crate) struct Process {
     child: Child,
     said: [Arc<Mutex<Vec<u8>>>; 2],
     listening: Vec<JoinHandle<()>>,
@@ -45,7 +45,7 @@ impl Drop for Process {
 }
 
 impl Process {
-    pub fn start(mut command: Command) -> Process {
+    pub(crate) fn start(mut command: Command) -> Process {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let said: [Arc<Mutex<Vec<u8>>>; 2] = Default::default();
@@ -67,31 +67,31 @@ impl Process {
         String::from_utf8_lossy(&self.said[which].lock().expect("nobody panics here")).into_owned()
     }
 
-    pub fn out(&self) -> String {
+    pub(crate) fn out(&self) -> String {
         self.words(0)
     }
 
-    pub fn err(&self) -> String {
+    pub(crate) fn err(&self) -> String {
         self.words(1)
     }
 
-    pub fn has_ended(&mut self) -> bool {
+    pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("a process").is_some()
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it is there");
     }
 
     /// None of its files may grow beyond so many bytes from now on; None: any may.
     #[cfg(target_os = "linux")]
-    pub fn limit_files(&self, bytes: Option<u64>) {
+    pub(crate) fn limit_files(&self, bytes: Option<u64>) {
         let limit = Rlimit { current: bytes, maximum: None };
         prlimit(Some(Pid::from_child(&self.child)), Resource::Fsize, limit).expect("it is there");
     }
 
     /// Asks it to stop; how it has ended, and all that it has said.
-    pub fn stop(mut self) -> (Option<i32>, String, String) {
+    pub(crate) fn stop(mut self) -> (Option<i32>, String, String) {
         self.signal(Signal::TERM);
         until("it stops", || self.has_ended());
         let code = self.child.wait().expect("a status").code();
@@ -101,7 +101,7 @@ impl Process {
 }
 
 /// A worker that the server has answered.
-pub fn worker(place: &Place, url: &str, words: &[&str], variables: &[(&str, &str)]) -> Process {
+pub(crate) fn worker(place: &Place, url: &str, words: &[&str], variables: &[(&str, &str)]) -> Process {
     let mut command = place.command(&[&["worker", "--server", url], words].concat());
     command.envs(variables.iter().copied());
     let mut worker = Process::start(command);
@@ -113,14 +113,14 @@ pub fn worker(place: &Place, url: &str, words: &[&str], variables: &[(&str, &str
 }
 
 /// A server that listens.
-pub struct Served {
+pub(crate) struct Served {
     pub process: Process,
     pub address: String,
     pub token: String,
 }
 
 impl Served {
-    pub fn start(place: &Place, words: &[&str], variables: &[(&str, &str)]) -> Served {
+    pub(crate) fn start(place: &Place, words: &[&str], variables: &[(&str, &str)]) -> Served {
         let words = [&["serve", "--bind", "127.0.0.1:0", "--json", "--log", "json"], words].concat();
         let mut command = place.command(&words);
         command.envs(variables.iter().copied());
@@ -137,12 +137,12 @@ impl Served {
         Served { process, address, token }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Status, and the whole answer with its head.
-    pub fn ask_with(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, Vec<u8>) {
+    pub(crate) fn ask_with(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, Vec<u8>) {
         let mut stream = self.send(method, path, headers, body);
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");
@@ -151,7 +151,7 @@ impl Served {
     }
 
     /// The connection, for answers that go on.
-    pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TcpStream {
+    pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).expect("the server listens");
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
         for (name, value) in headers {
@@ -162,7 +162,7 @@ impl Served {
         stream
     }
 
-    pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, String) {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, String) {
         let body = body.map(Value::to_string).unwrap_or_default();
         let bearer = format!("Bearer {}", self.token);
         let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
@@ -170,30 +170,30 @@ impl Served {
         (status, String::from_utf8_lossy(&answer).into_owned())
     }
 
-    pub fn json(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+    pub(crate) fn json(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
         let (status, answer) = self.ask(method, path, body);
         (status, json_of(&answer))
     }
 
     /// Of what must be there.
-    pub fn get(&self, path: &str) -> Value {
+    pub(crate) fn get(&self, path: &str) -> Value {
         let (status, answer) = self.json("GET", path, None);
         assert_eq!(status, 200, "{path}: {answer}");
         answer
     }
 
-    pub fn register(&self, name: &str, source: &str) {
+    pub(crate) fn register(&self, name: &str, source: &str) {
         self.register_for(name, source, &json!({}));
     }
 
-    pub fn register_for(&self, name: &str, source: &str, labels: &Value) {
+    pub(crate) fn register_for(&self, name: &str, source: &str, labels: &Value) {
         let body = json!({ "name": name, "source": source, "labels": labels });
         let (status, answer) = self.json("POST", "/api/v1/definitions", Some(&body));
         assert!(status == 201 || status == 200, "{name}: {status} {answer}");
     }
 
     /// The run, when it has ended.
-    pub fn run(&self, definition: &str, input: &Value) -> Value {
+    pub(crate) fn run(&self, definition: &str, input: &Value) -> Value {
         let body = json!({ "definition": definition, "input": input, "wait_ms": 60_000 });
         let (status, answer) = self.json("POST", "/api/v1/runs", Some(&body));
         assert_eq!(status, 200, "{definition} has not ended: {answer}");
@@ -201,7 +201,7 @@ impl Served {
     }
 
     /// Its id.
-    pub fn begin(&self, definition: &str, input: &Value) -> String {
+    pub(crate) fn begin(&self, definition: &str, input: &Value) -> String {
         let body = json!({ "definition": definition, "input": input });
         let (status, answer) = self.json("POST", "/api/v1/runs", Some(&body));
         assert_eq!(status, 202, "{definition}: {answer}");
@@ -209,7 +209,7 @@ impl Served {
     }
 
     /// Of a run that has been started, when it has ended.
-    pub fn ended(&self, run: &str) -> Value {
+    pub(crate) fn ended(&self, run: &str) -> Value {
         let begun = Instant::now();
         loop {
             let now = self.json("GET", &format!("/api/v1/runs/{run}"), None).1;
@@ -223,7 +223,7 @@ impl Served {
 }
 
 /// The body of an answer.
-pub fn json_of(answer: &str) -> Value {
+pub(crate) fn json_of(answer: &str) -> Value {
     let text = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     let text = text.find(['{', '[']).map_or("", |at| &text[at..]);
     let read = serde_json::Deserializer::from_str(text).into_iter().next();
@@ -231,7 +231,7 @@ pub fn json_of(answer: &str) -> Value {
 }
 
 /// What is read of a connection until it ends, as it comes.
-pub fn listened(stream: TcpStream) -> Arc<Mutex<Vec<u8>>> {
+pub(crate) fn listened(stream: TcpStream) -> Arc<Mutex<Vec<u8>>> {
     let heard: Arc<Mutex<Vec<u8>>> = Arc::default();
     let keep = heard.clone();
     std::thread::spawn(move || {

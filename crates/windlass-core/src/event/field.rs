@@ -64,7 +64,7 @@ pub struct EventDoc {
 }
 
 /// A type that can be a field of an event.
-pub trait Field: Sized {
+pub(crate) trait Field: Sized {
     const SHAPE: FieldShape;
 
     fn to_wire(&self) -> Value;

@@ -56,7 +56,7 @@ object_fields! {
 
 impl EventError {
     /// The error without what only the engine needs; texts beyond this many bytes are cut.
-    pub fn new(error: &ErrorInfo, max_bytes: usize) -> Arc<EventError> {
+    pub(crate) fn new(error: &ErrorInfo, max_bytes: usize) -> Arc<EventError> {
         Arc::new(EventError {
             code: error.code.clone(),
             kind: error.kind.clone(),
@@ -174,7 +174,7 @@ macro_rules! words {
         }
 
         impl $name {
-            pub const ALL: [$name; [$first_word $(, $word)*].len()] = [$name::$first $(, $name::$variant)*];
+            pub(crate) const ALL: [$name; [$first_word $(, $word)*].len()] = [$name::$first $(, $name::$variant)*];
 
             pub const fn as_str(self) -> &'static str {
                 match self {

@@ -67,7 +67,7 @@ fn place(path: &str) -> String {
 
 impl Fault {
     /// The frame that is at fault.
-    pub fn frame(&self) -> Option<FrameId> {
+    pub(crate) fn frame(&self) -> Option<FrameId> {
         match self {
             Fault::NoFrame { frame, .. }
             | Fault::WrongFrame { frame, .. }

@@ -61,16 +61,16 @@ pub struct Closing {
 
 impl Closing {
     /// Called off because of something further out.
-    pub fn cancelled() -> Closing {
+    pub(crate) fn cancelled() -> Closing {
         Closing { status: Status::Cancelled, error: None, output: Value::Null, own: false }
     }
 
     /// A deadline that ends the node as failed: nobody further out has asked for it.
-    pub fn ran_out(&self) -> bool {
+    pub(crate) fn ran_out(&self) -> bool {
         !self.own && self.status == Status::Failed
     }
 
-    pub fn failed(status: Status, error: ErrorInfo) -> Closing {
+    pub(crate) fn failed(status: Status, error: ErrorInfo) -> Closing {
         Closing { status, error: Some(error), output: Value::Null, own: false }
     }
 }
@@ -278,7 +278,7 @@ pub struct Used {
 }
 
 impl LoopFrame {
-    pub fn new(
+    pub(crate) fn new(
         path: Arc<str>,
         items: Option<Items>,
         turns_max: Option<u64>,
@@ -464,7 +464,7 @@ pub enum Standing {
 }
 
 impl Standing {
-    pub fn has_slot(&self) -> bool {
+    pub(crate) fn has_slot(&self) -> bool {
         *self == Standing::Running
     }
 }

@@ -68,12 +68,12 @@ fn is_none(number: &u64) -> bool {
 
 impl MailboxFrame {
     /// What has not been given to anybody.
-    pub fn fresh(&self) -> impl Iterator<Item = &Value> {
+    pub(crate) fn fresh(&self) -> impl Iterator<Item = &Value> {
         self.waiting.iter().skip(self.again as usize)
     }
 
     /// The next try gets what this one was given.
-    pub fn give_again(&mut self) {
+    pub(crate) fn give_again(&mut self) {
         self.again += self.given.len() as u64;
         for mail in std::mem::take(&mut self.given).into_iter().rev() {
             self.waiting.push_front(mail);
@@ -100,7 +100,7 @@ pub struct MailWait {
 
 impl MailState {
     /// Nobody has written or waited, and nobody can be written to.
-    pub fn is_unused(&self) -> bool {
+    pub(crate) fn is_unused(&self) -> bool {
         self.numbers == 0 && self.waits == 0 && self.is_empty()
     }
 

@@ -162,7 +162,7 @@ pub struct Carried {
 }
 
 impl Carried {
-    pub fn get(&self, name: &str) -> Option<Value> {
+    pub(crate) fn get(&self, name: &str) -> Option<Value> {
         match name {
             "args" => Some(self.args.clone()),
             "kind" => Some(Value::Str(self.kind.clone())),
@@ -287,7 +287,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    pub fn outcome(self, started_at: Timestamp, ended_at: Timestamp) -> Outcome {
+    pub(crate) fn outcome(self, started_at: Timestamp, ended_at: Timestamp) -> Outcome {
         let Ended { status, output, error, inputs, attempts, turns } = self;
         Outcome { status, output, error, inputs, attempts, started_at, ended_at, turns, usage: Value::Null }
     }
@@ -361,7 +361,7 @@ impl State {
     }
 
     /// There is work that needs neither time nor anybody else.
-    pub fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         !self.agenda.is_empty() && !self.paused
     }
 
@@ -415,7 +415,7 @@ impl State {
 }
 
 impl Scope {
-    pub fn new(parent: Option<ScopeId>, owner: Option<NodeId>) -> Scope {
+    pub(crate) fn new(parent: Option<ScopeId>, owner: Option<NodeId>) -> Scope {
         Scope { parent, owner, variables: BTreeMap::new(), outcomes: Vec::new(), turn: None, carried: None }
     }
 
@@ -424,7 +424,7 @@ impl Scope {
         Some(&self.outcomes[at].1)
     }
 
-    pub fn record(&mut self, node: NodeId, outcome: Arc<Outcome>) {
+    pub(crate) fn record(&mut self, node: NodeId, outcome: Arc<Outcome>) {
         match self.outcomes.binary_search_by_key(&node, |(id, _)| *id) {
             Ok(at) => self.outcomes[at].1 = outcome,
             Err(at) => self.outcomes.insert(at, (node, outcome)),

@@ -28,7 +28,7 @@ The fields of its type stand beside them. A value over 64 KiB is a reference `{\
 publishes under a name of its own has the fields that it was given.
 ";
 
-pub fn reference() -> String {
+pub(crate) fn reference() -> String {
     let mut text = HEAD.to_owned();
     for docs in EventKind::DOCS {
         write!(text, "\n## `{}`\n\n{}\n", docs.type_name, lines(docs.docs)).unwrap();

@@ -6,7 +6,7 @@ use windlass_value::{Map, Value};
 use super::lines;
 
 /// One schema for all events: one alternative for each type that the engine defines, and one for custom types.
-pub fn event_schema() -> Value {
+pub(crate) fn event_schema() -> Value {
     let mut defs = Map::new();
     let mut events: Vec<Value> = EventKind::DOCS.iter().map(|docs| event(docs, &mut defs)).collect();
     let names = Value::list(EventKind::TYPES.iter().map(|name| Value::from(*name)).collect());

@@ -21,7 +21,7 @@ interface Fixed<Type extends string> {
 }
 ";
 
-pub fn types() -> String {
+pub(crate) fn types() -> String {
     let mut text = HEAD.to_owned();
     for object in objects() {
         write!(text, "\n/** {} */\nexport interface {} {{\n", lines(object.docs), object.name).unwrap();

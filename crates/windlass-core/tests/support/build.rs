@@ -8,24 +8,24 @@ use windlass_value::{Duration, Mode, Value};
 
 use super::language::{TestLanguage, json};
 
-pub struct Builder {
+pub(crate) struct Builder {
     pub plan: Plan,
 }
 
-pub fn secs(secs: u64) -> Duration {
+pub(crate) fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
 impl Builder {
-    pub fn new() -> Builder {
+    pub(crate) fn new() -> Builder {
         Builder { plan: Plan::new("test", "test", "") }
     }
 
-    pub fn load(self) -> Program {
+    pub(crate) fn load(self) -> Program {
         self.load_with(Limits::default())
     }
 
-    pub fn load_with(self, limits: Limits) -> Program {
+    pub(crate) fn load_with(self, limits: Limits) -> Program {
         Program::load(self.plan, &[&TestLanguage], limits).expect("a plan that loads")
     }
 
@@ -34,26 +34,26 @@ impl Builder {
         self.plan.add_expression(ExpressionSource { language: "test".into(), source, mode, span })
     }
 
-    pub fn value(&mut self, source: Value) -> ExprId {
+    pub(crate) fn value(&mut self, source: Value) -> ExprId {
         self.source(source, Mode::Value)
     }
 
     /// An expression, from JSON.
-    pub fn expr(&mut self, text: &str) -> ExprId {
+    pub(crate) fn expr(&mut self, text: &str) -> ExprId {
         self.value(json(text))
     }
 
-    pub fn condition(&mut self, source: Value) -> ExprId {
+    pub(crate) fn condition(&mut self, source: Value) -> ExprId {
         self.source(source, Mode::LoopCondition)
     }
 
     /// A condition over what may not be there.
-    pub fn guard(&mut self, source: Value) -> ExprId {
+    pub(crate) fn guard(&mut self, source: Value) -> ExprId {
         self.source(source, Mode::Guard)
     }
 
     /// A node whose kind comes when its children are known.
-    pub fn node(
+    pub(crate) fn node(
         &mut self,
         parent: Option<NodeId>,
         name: &str,
@@ -66,40 +66,47 @@ impl Builder {
         id
     }
 
-    pub fn at(&mut self, id: NodeId) -> &mut Node {
+    pub(crate) fn at(&mut self, id: NodeId) -> &mut Node {
         &mut self.plan.nodes[id.0 as usize]
     }
 
-    pub fn evaluate(&mut self, parent: Option<NodeId>, name: &str, text: &str) -> NodeId {
+    pub(crate) fn evaluate(&mut self, parent: Option<NodeId>, name: &str, text: &str) -> NodeId {
         self.node(parent, name, |b, _| NodeKind::evaluate(b.expr(text)))
     }
 
-    pub fn effect(&mut self, parent: Option<NodeId>, name: &str, input: &str) -> NodeId {
+    pub(crate) fn effect(&mut self, parent: Option<NodeId>, name: &str, input: &str) -> NodeId {
         self.node(parent, name, |b, _| NodeKind::lone(b.action(input)))
     }
 
-    pub fn action(&mut self, input: &str) -> Action {
+    pub(crate) fn action(&mut self, input: &str) -> Action {
         Action::Effect(Effect::new("tool", self.expr(input)))
     }
 
-    pub fn write(&mut self, parent: Option<NodeId>, name: &str, variable: &str, op: WriteOp, value: &str) -> NodeId {
+    pub(crate) fn write(
+        &mut self,
+        parent: Option<NodeId>,
+        name: &str,
+        variable: &str,
+        op: WriteOp,
+        value: &str,
+    ) -> NodeId {
         self.node(parent, name, |b, _| {
             let write = b.writes(variable, op, value);
             NodeKind::lone(Action::Write(write))
         })
     }
 
-    pub fn writes(&mut self, variable: &str, op: WriteOp, value: &str) -> Write {
+    pub(crate) fn writes(&mut self, variable: &str, op: WriteOp, value: &str) -> Write {
         Write::new(windlass_value::Level::Run, variable, op, Some(self.expr(value)))
     }
 
-    pub fn signal(&mut self, parent: Option<NodeId>, name: &str, signal: &str) -> NodeId {
+    pub(crate) fn signal(&mut self, parent: Option<NodeId>, name: &str, signal: &str) -> NodeId {
         let wait = Wait::Signal { name: signal.into(), requirements: None, deadline: None, form: None };
         self.node(parent, name, |_, _| NodeKind::Wait(wait))
     }
 
     /// Children one after the other, whatever became of the one before.
-    pub fn sequence(
+    pub(crate) fn sequence(
         &mut self,
         parent: Option<NodeId>,
         name: &str,
@@ -117,7 +124,7 @@ impl Builder {
     }
 
     /// Children that wait for nobody.
-    pub fn together(
+    pub(crate) fn together(
         &mut self,
         parent: Option<NodeId>,
         name: &str,
@@ -132,7 +139,7 @@ impl Builder {
     }
 
     /// A loop; `make` gives it, and may change what [`repeat`] or [`each`] have preset.
-    pub fn looping(
+    pub(crate) fn looping(
         &mut self,
         parent: Option<NodeId>,
         name: &str,
@@ -142,7 +149,7 @@ impl Builder {
     }
 }
 
-pub fn graph(children: Vec<Child>) -> Graph {
+pub(crate) fn graph(children: Vec<Child>) -> Graph {
     let unmet = windlass_core::Status::Skipped;
     Graph {
         children,
@@ -155,12 +162,12 @@ pub fn graph(children: Vec<Child>) -> Graph {
     }
 }
 
-pub fn no_limits() -> LoopLimits {
+pub(crate) fn no_limits() -> LoopLimits {
     LoopLimits { turns_max: 1_000_000, time_max: secs(1_000_000), ..LoopLimits::of_items(&Limits::default()) }
 }
 
 /// A loop that ends after so many turns, as succeeded.
-pub fn repeat(turns: u64, body: NodeId) -> Loop {
+pub(crate) fn repeat(turns: u64, body: NodeId) -> Loop {
     Loop {
         limits: LoopLimits { turns: Some(Amount::Fixed(turns)), ..no_limits() },
         on_exhausted: Exhausted::Succeed,
@@ -169,7 +176,7 @@ pub fn repeat(turns: u64, body: NodeId) -> Loop {
 }
 
 /// A loop over items, so many at once.
-pub fn each(items: ExprId, in_flight: u64, body: NodeId) -> Loop {
+pub(crate) fn each(items: ExprId, in_flight: u64, body: NodeId) -> Loop {
     Loop {
         limits: no_limits(),
         on_exhausted: Exhausted::Succeed,
@@ -178,24 +185,24 @@ pub fn each(items: ExprId, in_flight: u64, body: NodeId) -> Loop {
     }
 }
 
-pub fn task(label: &str, action: Action) -> Task {
+pub(crate) fn task(label: &str, action: Action) -> Task {
     Task { label: label.into(), ..Task::new(action) }
 }
 
-pub fn retry(attempts: u64, wait: Duration) -> Retry {
+pub(crate) fn retry(attempts: u64, wait: Duration) -> Retry {
     let interval = Amount::Fixed(wait);
     let backoff = Backoff { interval, growth: Growth::Fixed, min: None, max: None, jitter: Jitter::None };
     Retry { attempts: Amount::Fixed(attempts), backoff, on: Vec::new(), within: None }
 }
 
-pub fn rule(when: Option<ExprId>, directive: Directive) -> Rule {
+pub(crate) fn rule(when: Option<ExprId>, directive: Directive) -> Rule {
     Rule { when, ..Rule::new(directive) }
 }
 
-pub fn place(name: &str, accepts: &[&str], body: NodeId) -> Place {
+pub(crate) fn place(name: &str, accepts: &[&str], body: NodeId) -> Place {
     Place::new(name, accepts.iter().map(|kind| Arc::from(*kind)).collect(), body)
 }
 
-pub fn arc(emits: &str) -> NetArc {
+pub(crate) fn arc(emits: &str) -> NetArc {
     NetArc { emits: emits.into(), on: ArcOn::Succeeded, when: None, payload: None, writes: Vec::new() }
 }

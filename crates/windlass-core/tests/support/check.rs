@@ -10,7 +10,7 @@ use windlass_core::state::{
 };
 use windlass_core::{Program, frame_tree};
 
-pub fn check_state(program: &Program, state: &State) {
+pub(crate) fn check_state(program: &Program, state: &State) {
     state.check(program).expect("the state is one that can be");
     check_frames(program, state);
     check_timers(state);
@@ -202,7 +202,7 @@ fn check_mail(program: &Program, state: &State) {
 }
 
 /// Between ticks, if no other is known to follow: whoever waits for mail may still get some.
-pub fn check_mail_may_come(state: &State) {
+pub(crate) fn check_mail_may_come(state: &State) {
     let moves = state.moves_by_itself() || !state.agenda.is_empty() || state.paused;
     let outside = !state.waits.is_empty() || !state.nets.is_empty();
     assert!(state.mail.blocked.is_empty() || moves || outside, "somebody waits for mail that nobody will write");
@@ -300,7 +300,7 @@ fn check_fan_outs(body: &NetFrame) {
 }
 
 /// A run that has ended leaves nothing behind but its root scope.
-pub fn check_nothing_left(state: &State) {
+pub(crate) fn check_nothing_left(state: &State) {
     assert!(matches!(state.phase, Phase::Ended(_)), "it has ended");
     assert_eq!(state.frames.len(), 0, "frames are left");
     assert_eq!(state.scopes.len(), 1, "scopes are left");

@@ -7,24 +7,24 @@ use windlass_value::{
     CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Meter, Mode, Scope, Value, parse_json,
 };
 
-pub struct TestLanguage;
+pub(crate) struct TestLanguage;
 
 /// As real languages do: a value made of itself twice, turn after turn, would soon be larger than any memory.
 const BYTES_MAX: usize = 100_000;
 
-pub const TOO_LARGE: &str = "the value is too large";
+pub(crate) const TOO_LARGE: &str = "the value is too large";
 
 thread_local! {
     static EVALUATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// How many expressions this thread has evaluated: what a tick costs, roughly.
-pub fn evaluations() -> u64 {
+pub(crate) fn evaluations() -> u64 {
     EVALUATIONS.get()
 }
 
 /// A value, from JSON.
-pub fn json(text: &str) -> Value {
+pub(crate) fn json(text: &str) -> Value {
     parse_json(text).unwrap_or_else(|_| panic!("not JSON: {text}"))
 }
 

@@ -9,18 +9,24 @@ use windlass_value::{Duration, Value};
 
 use super::*;
 
-pub const CLOSED: &str = "target-terminal";
+pub(crate) const CLOSED: &str = "target-terminal";
 
-pub fn mailbox(wakes: u64) -> Mailbox {
+pub(crate) fn mailbox(wakes: u64) -> Mailbox {
     Mailbox { wakes, closed: CLOSED.into() }
 }
 
-pub fn actor(b: &mut Builder, parent: Option<NodeId>, name: &str) -> NodeId {
+pub(crate) fn actor(b: &mut Builder, parent: Option<NodeId>, name: &str) -> NodeId {
     settling_actor(b, parent, name, "hub", secs(30))
 }
 
 /// An actor whose word `settle` means this address.
-pub fn settling_actor(b: &mut Builder, parent: Option<NodeId>, name: &str, other: &str, time: Duration) -> NodeId {
+pub(crate) fn settling_actor(
+    b: &mut Builder,
+    parent: Option<NodeId>,
+    name: &str,
+    other: &str,
+    time: Duration,
+) -> NodeId {
     let (other, name): (Arc<str>, Arc<str>) = (other.into(), name.into());
     let id = b.node(parent, &name, |b, id| {
         let wait = |b: &mut Builder, label: &str, blocks: bool, settles: Option<(Arc<str>, Duration)>| {
@@ -56,7 +62,7 @@ pub fn settling_actor(b: &mut Builder, parent: Option<NodeId>, name: &str, other
 }
 
 /// Actors that run side by side in a hidden root.
-pub fn actors(names: &[&str]) -> Builder {
+pub(crate) fn actors(names: &[&str]) -> Builder {
     let mut b = Builder::new();
     let root = b.together(None, "root", |b, id| names.iter().map(|name| actor(b, id, name)).collect());
     b.at(root).hidden = true;
@@ -64,82 +70,82 @@ pub fn actors(names: &[&str]) -> Builder {
 }
 
 /// A root of actors one after the other.
-pub fn chain(names: &[&str]) -> Builder {
+pub(crate) fn chain(names: &[&str]) -> Builder {
     let mut b = Builder::new();
     let root = b.sequence(None, "root", |b, id| names.iter().map(|name| actor(b, id, name)).collect());
     b.at(root).hidden = true;
     b
 }
 
-pub fn on(program: &Program) -> Sim<'_> {
+pub(crate) fn on(program: &Program) -> Sim<'_> {
     let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
     sim.start().settle();
     sim
 }
 
-pub fn word(op: &str) -> Value {
+pub(crate) fn word(op: &str) -> Value {
     Value::object([("op", op)])
 }
 
-pub fn posting(to: &str, text: &str) -> Value {
+pub(crate) fn posting(to: &str, text: &str) -> Value {
     let mail = Value::object([("text", text)]);
     Value::object([("op", Value::from("post")), ("to", Value::from(to)), ("mail", mail)])
 }
 
 /// What the actor has last been given.
-pub fn heard(sim: &Sim, who: &str) -> Value {
+pub(crate) fn heard(sim: &Sim, who: &str) -> Value {
     let path = format!("{who}.do");
     let job = sim.dispatched.iter().rfind(|job| **job.path() == *path);
     sim.values.whole(&job.unwrap_or_else(|| panic!("no job at {path}")).input)
 }
 
 /// One writes to another; what the writer was told.
-pub fn post(sim: &mut Sim, from: &str, to: &str, text: &str) -> Value {
+pub(crate) fn post(sim: &mut Sim, from: &str, to: &str, text: &str) -> Value {
     tell(sim, from, posting(to, text));
     heard(sim, from)
 }
 
 /// What became of a mail: `queued`, or why it was dropped.
-pub fn fate(answer: &Value) -> String {
+pub(crate) fn fate(answer: &Value) -> String {
     let field = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     if field("status") == "queued" { field("status") } else { field("reason") }
 }
 
-pub fn posted(sim: &mut Sim, from: &str, to: &str) -> String {
+pub(crate) fn posted(sim: &mut Sim, from: &str, to: &str) -> String {
     fate(&post(sim, from, to, "hello"))
 }
 
-pub fn known(answer: &Value) -> Vec<&str> {
+pub(crate) fn known(answer: &Value) -> Vec<&str> {
     answer.get("known").and_then(Value::as_list).unwrap_or_default().iter().filter_map(Value::as_str).collect()
 }
 
-pub fn tell(sim: &mut Sim, who: &str, what: Value) {
+pub(crate) fn tell(sim: &mut Sim, who: &str, what: Value) {
     sim.reply(&format!("{who}.do"), TaskOutcome::success(what));
 }
 
-pub fn says(sim: &mut Sim, who: &str, op: &str) {
+pub(crate) fn says(sim: &mut Sim, who: &str, op: &str) {
     tell(sim, who, word(op));
 }
 
 /// The texts that the actor finds in its mailbox.
-pub fn reads(sim: &mut Sim, who: &str) -> Vec<String> {
+pub(crate) fn reads(sim: &mut Sim, who: &str) -> Vec<String> {
     says(sim, who, "read");
     texts(&heard(sim, who))
 }
 
-pub fn texts(mails: &Value) -> Vec<String> {
+pub(crate) fn texts(mails: &Value) -> Vec<String> {
     let text =
         |mail: &Value| mail.get("text").or(mail.get("kind")).and_then(Value::as_str).unwrap_or_default().to_owned();
     mails.as_list().unwrap_or_else(|| panic!("no mail: {mails:?}")).iter().map(text).collect()
 }
 
 /// Whether the actor has a job, and so is not waiting for mail.
-pub fn works(sim: &Sim, who: &str) -> bool {
+pub(crate) fn works(sim: &Sim, who: &str) -> bool {
     sim.open_paths().contains(&format!("{who}.do"))
 }
 
 /// Fields of all events of a kind, a line each.
-pub fn events(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
+pub(crate) fn events(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
     let line = |event: &&SeenEvent| {
         let field = |name: &&str| match event.data.get(name) {
             Some(Value::Str(text)) => text.to_string(),
@@ -153,12 +159,12 @@ pub fn events(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
     sim.events_of(kind).iter().map(line).collect()
 }
 
-pub fn drops(sim: &Sim) -> Vec<String> {
+pub(crate) fn drops(sim: &Sim) -> Vec<String> {
     events(sim, "message.dropped", &["id", "to", "reason"])
 }
 
 /// Everything that was written is delivered once or dropped once.
-pub fn every_mail_has_one_fate(sim: &Sim) {
+pub(crate) fn every_mail_has_one_fate(sim: &Sim) {
     let mut fates = vec![0; sim.state.mail.numbers as usize];
     let number = |id: &Value| id.as_str().and_then(|id| id.strip_prefix("msg-")?.parse::<usize>().ok()).unwrap();
     let field = |data: &Value, name: &str| sim.values.whole(&data.get(name).cloned().unwrap());

@@ -2,28 +2,28 @@
 //! that is too simple to be wrong. Every test file uses a part of it.
 #![allow(dead_code, unused_imports, clippy::unwrap_used)]
 
-pub mod build;
-pub mod check;
-pub mod language;
-pub mod looped;
-pub mod mail;
-pub mod naive;
-pub mod random_plan;
-pub mod rng;
-pub mod seen;
-pub mod sim;
-pub mod steps;
-pub mod values;
-pub mod world;
+pub(crate) mod build;
+pub(crate) mod check;
+pub(crate) mod language;
+pub(crate) mod looped;
+pub(crate) mod mail;
+pub(crate) mod naive;
+pub(crate) mod random_plan;
+pub(crate) mod rng;
+pub(crate) mod seen;
+pub(crate) mod sim;
+pub(crate) mod steps;
+pub(crate) mod values;
+pub(crate) mod world;
 
-pub use build::*;
-pub use language::json;
-pub use seen::SeenEvent;
-pub use sim::Sim;
-pub use world::Reply;
+pub(crate) use build::*;
+pub(crate) use language::json;
+pub(crate) use seen::SeenEvent;
+pub(crate) use sim::Sim;
+pub(crate) use world::Reply;
 
 /// So many cases, or as many times more as `WINDLASS_TEST_FACTOR` says.
-pub fn cases(count: u32) -> proptest::prelude::ProptestConfig {
+pub(crate) fn cases(count: u32) -> proptest::prelude::ProptestConfig {
     let factor = std::env::var("WINDLASS_TEST_FACTOR").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
     proptest::prelude::ProptestConfig { cases: count * factor, failure_persistence: None, ..Default::default() }
 }

@@ -18,7 +18,7 @@ use super::world::{Counter, call_outcome, outcome_of};
 
 /// How a node ended. A failure always has a cause; which one does not matter here.
 #[derive(Clone, Debug, PartialEq)]
-pub struct End {
+pub(crate) struct End {
     pub status: Status,
     pub output: Value,
 }
@@ -31,7 +31,7 @@ struct Env {
     turn: Option<TurnView>,
 }
 
-pub struct Naive<'p> {
+pub(crate) struct Naive<'p> {
     program: &'p Program,
     seed: u64,
     run: RunView,
@@ -52,7 +52,7 @@ pub struct Naive<'p> {
 }
 
 /// Whether a steady plan makes values that cannot be compared in a reasonable time.
-pub fn grows_without_bound(program: &Program, seed: u64, input: Value) -> bool {
+pub(crate) fn grows_without_bound(program: &Program, seed: u64, input: Value) -> bool {
     let mut naive = Naive::new(program, seed, input);
     naive.run();
     naive.heavy
@@ -72,7 +72,7 @@ fn succeeded(output: Value) -> End {
 }
 
 impl<'p> Naive<'p> {
-    pub fn new(program: &'p Program, seed: u64, input: Value) -> Naive<'p> {
+    pub(crate) fn new(program: &'p Program, seed: u64, input: Value) -> Naive<'p> {
         Naive {
             program,
             seed,
@@ -89,7 +89,7 @@ impl<'p> Naive<'p> {
         }
     }
 
-    pub fn run(&mut self) -> End {
+    pub(crate) fn run(&mut self) -> End {
         let end = self.node(self.program.plan.root, "", 0);
         let Some(outputs) = &self.program.plan.outputs else { return end };
         if end.status != Status::Succeeded {

@@ -9,7 +9,7 @@ use super::rng::Rng;
 
 /// What a plan may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Profile {
+pub(crate) enum Profile {
     /// Its results do not depend on when anything happens.
     Steady,
     /// Everything: timeouts, races, chance, nets, ends from within.
@@ -33,7 +33,7 @@ struct Around {
     mailbox: bool,
 }
 
-pub struct Maker {
+pub(crate) struct Maker {
     b: Builder,
     rng: Rng,
     profile: Profile,
@@ -41,11 +41,11 @@ pub struct Maker {
     nodes_left: u32,
 }
 
-pub fn random_program(seed: u64, profile: Profile, depth: u32, limits: Limits) -> Program {
+pub(crate) fn random_program(seed: u64, profile: Profile, depth: u32, limits: Limits) -> Program {
     random_plan(seed, profile, depth).load_with(limits)
 }
 
-pub fn random_plan(seed: u64, profile: Profile, depth: u32) -> Builder {
+pub(crate) fn random_plan(seed: u64, profile: Profile, depth: u32) -> Builder {
     let mut maker = Maker { b: Builder::new(), rng: Rng::new(seed), profile, names: 0, nodes_left: 18 };
     let around = Around {
         parent: None,
@@ -69,7 +69,7 @@ pub fn random_plan(seed: u64, profile: Profile, depth: u32) -> Builder {
 }
 
 /// Limits so small that every way of keeping things elsewhere is taken.
-pub fn tight_limits(seed: u64) -> Limits {
+pub(crate) fn tight_limits(seed: u64) -> Limits {
     let mut rng = Rng::new(seed ^ 0x11_4175);
     Limits {
         loop_results_kept: 1 + rng.below(4),

@@ -6,7 +6,7 @@ use windlass_core::{Event, EventKind};
 use windlass_value::{Timestamp, Value};
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct SeenEvent {
+pub(crate) struct SeenEvent {
     pub seq: u64,
     pub at: Timestamp,
     pub kind: Arc<str>,
@@ -16,7 +16,7 @@ pub struct SeenEvent {
 
 impl SeenEvent {
     /// Every event of every test survives the journal and the wire.
-    pub fn new(event: &Event) -> SeenEvent {
+    pub(crate) fn new(event: &Event) -> SeenEvent {
         let bytes = rmp_serde::to_vec_named(event).unwrap();
         assert_eq!(rmp_serde::from_slice::<Event>(&bytes).unwrap(), *event);
         let wire = event.to_wire(None);

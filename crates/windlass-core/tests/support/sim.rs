@@ -22,7 +22,7 @@ const STEPS_MAX: usize = 20_000;
 /// An item of the agenda evaluates a few expressions, and again after each value that had to be fetched.
 const EVALUATIONS_PER_ITEM: u64 = 20;
 
-pub struct Sim<'p> {
+pub(crate) struct Sim<'p> {
     pub program: &'p Program,
     pub state: State,
     pub values: MemoryValues,
@@ -59,14 +59,14 @@ pub struct Sim<'p> {
 type Key = ((String, u32, u32, u32), u32);
 
 /// A job that a worker has.
-pub struct Flight {
+pub(crate) struct Flight {
     pub job: Job,
     due: Option<Timestamp>,
     outcome: TaskOutcome,
 }
 
 /// A child run that has not ended.
-pub struct Child {
+pub(crate) struct Child {
     due: Timestamp,
     key: EffectKey,
     end: TickKind,
@@ -83,15 +83,15 @@ struct Sent {
 }
 
 impl<'p> Sim<'p> {
-    pub fn new(program: &'p Program, world: World<'p>) -> Sim<'p> {
+    pub(crate) fn new(program: &'p Program, world: World<'p>) -> Sim<'p> {
         Sim::with_seed(program, 1, world)
     }
 
-    pub fn seeded(program: &'p Program, seed: u64) -> Sim<'p> {
+    pub(crate) fn seeded(program: &'p Program, seed: u64) -> Sim<'p> {
         Sim::with_seed(program, seed, world::seeded(seed))
     }
 
-    pub fn with_seed(program: &'p Program, seed: u64, world: World<'p>) -> Sim<'p> {
+    pub(crate) fn with_seed(program: &'p Program, seed: u64, world: World<'p>) -> Sim<'p> {
         Sim {
             program,
             state: fresh_state(),
@@ -120,7 +120,7 @@ impl<'p> Sim<'p> {
     }
 
     /// A simulation that has seen these ticks and then lost its process: it begins with a restart.
-    pub fn restarted(program: &'p Program, seed: u64, journal: &[Tick], world: World<'p>) -> Sim<'p> {
+    pub(crate) fn restarted(program: &'p Program, seed: u64, journal: &[Tick], world: World<'p>) -> Sim<'p> {
         let mut sim = Sim::with_seed(program, seed, world);
         sim.acts = false;
         for tick in journal {
@@ -137,7 +137,7 @@ impl<'p> Sim<'p> {
     }
 
     /// Another run, made from these ticks as they were at a moment inside one of them.
-    pub fn forked(program: &'p Program, seed: u64, journal: &[Tick], at: Moment, world: World<'p>) -> Sim<'p> {
+    pub(crate) fn forked(program: &'p Program, seed: u64, journal: &[Tick], at: Moment, world: World<'p>) -> Sim<'p> {
         let mut sim = Sim::with_seed(program, seed, world);
         sim.acts = false;
         let (before, rest) = journal.split_at(at.tick as usize);
@@ -162,15 +162,15 @@ impl<'p> Sim<'p> {
         sim
     }
 
-    pub fn start(&mut self) -> &mut Self {
+    pub(crate) fn start(&mut self) -> &mut Self {
         self.start_with(Value::object([("n", Value::Int(3))]))
     }
 
-    pub fn start_with(&mut self, input: Value) -> &mut Self {
+    pub(crate) fn start_with(&mut self, input: Value) -> &mut Self {
         self.event("start", input)
     }
 
-    pub fn event(&mut self, name: &str, payload: impl Into<Value>) -> &mut Self {
+    pub(crate) fn event(&mut self, name: &str, payload: impl Into<Value>) -> &mut Self {
         self.tick(TickKind::AddEvent {
             name: name.into(),
             payload: payload.into(),
@@ -182,18 +182,18 @@ impl<'p> Sim<'p> {
         })
     }
 
-    pub fn cancel(&mut self) -> &mut Self {
+    pub(crate) fn cancel(&mut self) -> &mut Self {
         self.tick(TickKind::CancelRun { reason: "enough".into(), request: None, by_caller: false })
     }
 
     /// One tick, now.
-    pub fn tick(&mut self, kind: TickKind) -> &mut Self {
+    pub(crate) fn tick(&mut self, kind: TickKind) -> &mut Self {
         let tick = Tick { at: self.now, seed: self.rng.next(), kind, more: false };
         self.reduce(tick).unwrap_or_else(|impossible| panic!("{impossible}"));
         self
     }
 
-    pub fn reduce(&mut self, tick: Tick) -> Result<(), Impossible> {
+    pub(crate) fn reduce(&mut self, tick: Tick) -> Result<(), Impossible> {
         self.values.forget();
         let before = evaluations();
         let mut resume = Resume::default();
@@ -219,14 +219,14 @@ impl<'p> Sim<'p> {
     }
 
     /// Works off what the run has put into its own buffer; time stands still.
-    pub fn settle(&mut self) -> &mut Self {
+    pub(crate) fn settle(&mut self) -> &mut Self {
         while let Some(kind) = self.buffer.pop_front() {
             self.tick(kind);
         }
         self
     }
 
-    pub fn run(&mut self) -> &mut Self {
+    pub(crate) fn run(&mut self) -> &mut Self {
         for _ in 0..STEPS_MAX {
             if self.ended() {
                 return self;
@@ -237,32 +237,32 @@ impl<'p> Sim<'p> {
     }
 
     /// Goes on until nothing but somebody outside can move the run.
-    pub fn run_until_quiet(&mut self) -> &mut Self {
+    pub(crate) fn run_until_quiet(&mut self) -> &mut Self {
         while !self.ended() && (!self.buffer.is_empty() || self.next_time().is_some()) {
             self.step();
         }
         self
     }
 
-    pub fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         self.state.result().is_some()
     }
 
-    pub fn result(&self) -> &RunResult {
+    pub(crate) fn result(&self) -> &RunResult {
         self.state.result().expect("the run has ended")
     }
 
-    pub fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         self.result().status
     }
 
     /// The run's output, with stored parts put back.
-    pub fn output(&self) -> Value {
+    pub(crate) fn output(&self) -> Value {
         self.values.whole(&self.result().output)
     }
 
     /// The next thing that happens. False: nothing can.
-    pub fn step(&mut self) -> bool {
+    pub(crate) fn step(&mut self) -> bool {
         if self.rng.chance(self.disturbance) {
             self.disturb();
             return true;
@@ -379,7 +379,7 @@ impl<'p> Sim<'p> {
     }
 
     /// The process is gone and another takes over: the buffer and the workers went with it.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.buffer.clear();
         self.flights.clear();
         self.tick(TickKind::Restart);
@@ -496,12 +496,12 @@ impl<'p> Sim<'p> {
     // What tests by hand do.
 
     /// The jobs that workers have, by path, in the order they were handed out.
-    pub fn open_paths(&self) -> Vec<String> {
+    pub(crate) fn open_paths(&self) -> Vec<String> {
         self.flights.iter().map(|flight| flight.job.path().to_string()).collect()
     }
 
     /// The worker at this path reports.
-    pub fn reply(&mut self, path: &str, outcome: TaskOutcome) -> &mut Self {
+    pub(crate) fn reply(&mut self, path: &str, outcome: TaskOutcome) -> &mut Self {
         let at = self.flights.iter().position(|flight| &**flight.job.path() == path);
         let at = at.unwrap_or_else(|| panic!("no job at {path}; there are {:?}", self.open_paths()));
         self.flights[at].outcome = outcome;
@@ -509,23 +509,23 @@ impl<'p> Sim<'p> {
         self.settle()
     }
 
-    pub fn reply_to(&mut self, job: u64, outcome: TaskOutcome) -> &mut Self {
+    pub(crate) fn reply_to(&mut self, job: u64, outcome: TaskOutcome) -> &mut Self {
         let at = self.flights.iter().position(|flight| flight.job.job == job).expect("a job that is out");
         self.flights[at].outcome = outcome;
         self.land(at);
         self.settle()
     }
 
-    pub fn succeed(&mut self, path: &str, output: impl Into<Value>) -> &mut Self {
+    pub(crate) fn succeed(&mut self, path: &str, output: impl Into<Value>) -> &mut Self {
         self.reply(path, TaskOutcome::success(output))
     }
 
-    pub fn fail(&mut self, path: &str) -> &mut Self {
+    pub(crate) fn fail(&mut self, path: &str) -> &mut Self {
         self.reply(path, TaskOutcome::failure(world::refusal()))
     }
 
     /// Time passes; timers that become due fire one after the other.
-    pub fn pass(&mut self, span: Duration) -> &mut Self {
+    pub(crate) fn pass(&mut self, span: Duration) -> &mut Self {
         let end = self.now + span;
         while let Some(due) = self.state.next_due().filter(|due| *due <= end) {
             self.now = self.now.max(due);
@@ -536,25 +536,25 @@ impl<'p> Sim<'p> {
         self
     }
 
-    pub fn kinds(&self) -> Vec<&str> {
+    pub(crate) fn kinds(&self) -> Vec<&str> {
         self.events.iter().map(|event| &*event.kind).collect()
     }
 
-    pub fn events_of(&self, kind: &str) -> Vec<&SeenEvent> {
+    pub(crate) fn events_of(&self, kind: &str) -> Vec<&SeenEvent> {
         self.events.iter().filter(|event| &*event.kind == kind).collect()
     }
 
-    pub fn count(&self, kind: &str) -> usize {
+    pub(crate) fn count(&self, kind: &str) -> usize {
         self.events_of(kind).len()
     }
 
     /// Paths of the events of a kind.
-    pub fn paths(&self, kind: &str) -> Vec<&str> {
+    pub(crate) fn paths(&self, kind: &str) -> Vec<&str> {
         self.events_of(kind).into_iter().map(|event| &*event.path).collect()
     }
 
     /// The reason of the loop at this path, and its turns.
-    pub fn loop_end(&self, path: &str) -> (String, i64) {
+    pub(crate) fn loop_end(&self, path: &str) -> (String, i64) {
         let done = self.events_of("loop.done").into_iter().rfind(|event| &*event.path == path);
         let data = &done.unwrap_or_else(|| panic!("no loop ended at {path}")).data;
         let reason = data.get("reason").and_then(Value::as_str).expect("a loop has a reason").to_owned();
@@ -562,7 +562,7 @@ impl<'p> Sim<'p> {
     }
 
     /// How the node at this path ended, last.
-    pub fn end_of(&self, path: &str) -> Option<(Value, Value)> {
+    pub(crate) fn end_of(&self, path: &str) -> Option<(Value, Value)> {
         let ends = ["step.done", "step.failed", "step.skipped"];
         let event = self.events.iter().rfind(|event| ends.contains(&&*event.kind) && &*event.path == path)?;
         let field = |name: &str| event.data.get(name).cloned().unwrap_or_default();
@@ -570,14 +570,14 @@ impl<'p> Sim<'p> {
     }
 }
 
-pub fn fresh_state() -> State {
+pub(crate) fn fresh_state() -> State {
     State::new(RunView::new("run", "test", Timestamp(0)))
 }
 
-pub fn encoded(state: &State) -> Vec<u8> {
+pub(crate) fn encoded(state: &State) -> Vec<u8> {
     rmp_serde::to_vec_named(state).expect("a state can be written")
 }
 
-pub fn decoded(bytes: &[u8]) -> State {
+pub(crate) fn decoded(bytes: &[u8]) -> State {
     rmp_serde::from_slice(bytes).expect("a state can be read")
 }

@@ -11,57 +11,57 @@ use super::sim::Sim;
 use super::world::Reply;
 
 /// A step: its name, what it accepts and what it may give, both separated by spaces; then what is special about it.
-pub struct Step {
+pub(crate) struct Step {
     pub place: Place,
     pub retry: Option<Retry>,
     pub timeout: Option<u64>,
 }
 
-pub fn step(name: &str, accepts: &str, gives: &str) -> Step {
+pub(crate) fn step(name: &str, accepts: &str, gives: &str) -> Step {
     let kinds = |list: &str| list.split_whitespace().map(Into::into).collect::<Vec<_>>();
     let place = Place { parks: true, produces: kinds(gives), ..Place::new(name, kinds(accepts), NodeId(0)) };
     Step { place, retry: None, timeout: None }
 }
 
 impl Step {
-    pub fn workers(mut self, workers: u32) -> Step {
+    pub(crate) fn workers(mut self, workers: u32) -> Step {
         self.place.workers = workers;
         self
     }
 
-    pub fn retries(mut self, retry: Retry) -> Step {
+    pub(crate) fn retries(mut self, retry: Retry) -> Step {
         self.retry = Some(retry);
         self
     }
 
-    pub fn timeout(mut self, secs: u64) -> Step {
+    pub(crate) fn timeout(mut self, secs: u64) -> Step {
         self.timeout = Some(secs);
         self
     }
 
-    pub fn join(mut self, join: Join) -> Step {
+    pub(crate) fn join(mut self, join: Join) -> Step {
         self.place.join = join;
         self
     }
 
-    pub fn handler(mut self, place: u32, times: u32) -> Step {
+    pub(crate) fn handler(mut self, place: u32, times: u32) -> Step {
         self.place.handler = Some(Handler { place, times });
         self
     }
 
-    pub fn fans_into(mut self, joins: &[u32]) -> Step {
+    pub(crate) fn fans_into(mut self, joins: &[u32]) -> Step {
         self.place.fans_into = Some(joins.to_vec());
         self
     }
 }
 
 /// `A A B`, by a key perhaps.
-pub fn every(needs: &str, key: Option<&str>, surplus: Surplus) -> Join {
+pub(crate) fn every(needs: &str, key: Option<&str>, surplus: Surplus) -> Join {
     let needs = needs.split_whitespace().map(Into::into).collect();
     Join::Each { needs, key: key.map(Into::into), surplus }
 }
 
-pub fn steps(steps: Vec<Step>) -> Builder {
+pub(crate) fn steps(steps: Vec<Step>) -> Builder {
     let mut b = Builder::new();
     let root = b.node(None, "net", |b, id| {
         let places = steps.into_iter().map(|step| {
@@ -83,14 +83,14 @@ pub fn steps(steps: Vec<Step>) -> Builder {
     b
 }
 
-pub fn begun(program: &Program) -> Sim<'_> {
+pub(crate) fn begun(program: &Program) -> Sim<'_> {
     let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
     sim.start_with(json(r#"{"who": "me"}"#)).settle();
     sim
 }
 
 /// `kind`, or `kind payload`, or several of them separated by `;` within `[ ]`: a fan-out.
-pub fn event(text: &str) -> Value {
+pub(crate) fn event(text: &str) -> Value {
     let one = |text: &str| {
         let (kind, payload) = text.trim().split_once(' ').unwrap_or((text.trim(), "null"));
         Value::object([("kind", Value::from(kind)), ("payload", json(payload))])
@@ -104,12 +104,12 @@ pub fn event(text: &str) -> Value {
 }
 
 /// The step that has had a worker the longest gives this.
-pub fn give(sim: &mut Sim, path: &str, text: &str) {
+pub(crate) fn give(sim: &mut Sim, path: &str, text: &str) {
     sim.reply(path, TaskOutcome::success(event(text)));
 }
 
 /// `kind payload` or `kind@place payload`, each sent; then what is returned.
-pub fn sending(sends: &[&str], returns: &str) -> TaskOutcome {
+pub(crate) fn sending(sends: &[&str], returns: &str) -> TaskOutcome {
     let send = |text: &&str| {
         let (kind, payload) = text.split_once(' ').unwrap_or((text, "null"));
         let (kind, to) = kind.split_once('@').map_or((kind, None), |(kind, to)| (kind, Some(to.into())));
@@ -120,18 +120,18 @@ pub fn sending(sends: &[&str], returns: &str) -> TaskOutcome {
 }
 
 /// What the workers at this path were given, in order.
-pub fn given(sim: &Sim, path: &str) -> Vec<Value> {
+pub(crate) fn given(sim: &Sim, path: &str) -> Vec<Value> {
     let jobs = sim.dispatched.iter().filter(|job| &**job.path() == path);
     jobs.map(|job| job.input.get("args").cloned().unwrap_or_default()).collect()
 }
 
 /// The same as text.
-pub fn given_text(sim: &Sim, path: &str) -> Vec<String> {
+pub(crate) fn given_text(sim: &Sim, path: &str) -> Vec<String> {
     given(sim, path).iter().map(windlass_value::to_json).collect()
 }
 
 /// `path field=value field=value`, for every event of this kind.
-pub fn told(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
+pub(crate) fn told(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
     let line = |event: &&SeenEvent| {
         let fields = fields.iter().filter_map(|name| {
             let value = event.data.get(name)?;

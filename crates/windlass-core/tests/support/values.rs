@@ -8,7 +8,7 @@ use windlass_value::{BlobHash, Stored, Value, encode};
 use super::rng::digest;
 
 #[derive(Clone, Default)]
-pub struct MemoryValues {
+pub(crate) struct MemoryValues {
     blobs: BTreeMap<BlobHash, Value>,
     at_hand: BTreeSet<BlobHash>,
     forgetful: bool,
@@ -17,15 +17,15 @@ pub struct MemoryValues {
 }
 
 impl MemoryValues {
-    pub fn forgetful() -> MemoryValues {
+    pub(crate) fn forgetful() -> MemoryValues {
         MemoryValues { forgetful: true, ..MemoryValues::default() }
     }
 
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.at_hand.clear();
     }
 
-    pub fn load(&mut self, hashes: &[BlobHash]) {
+    pub(crate) fn load(&mut self, hashes: &[BlobHash]) {
         assert!(!hashes.is_empty(), "values are needed, but none is named");
         for hash in hashes {
             assert!(self.blobs.contains_key(hash), "{hash} was never put");
@@ -35,7 +35,7 @@ impl MemoryValues {
     }
 
     /// The whole of a value, as a reader outside would see it.
-    pub fn whole(&self, value: &Value) -> Value {
+    pub(crate) fn whole(&self, value: &Value) -> Value {
         match value {
             Value::Stored(stored) if stored.chunked => {
                 let root = &self.blobs[&stored.hash];

@@ -10,29 +10,29 @@ use super::rng::{Rng, digest, mix};
 /// What a worker does with a job.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
-pub enum Reply {
+pub(crate) enum Reply {
     After(Duration, TaskOutcome),
     /// The worker never says anything again.
     Never,
 }
 
 impl Reply {
-    pub fn now(output: impl Into<Value>) -> Reply {
+    pub(crate) fn now(output: impl Into<Value>) -> Reply {
         Reply::After(Duration::ZERO, TaskOutcome::success(output))
     }
 
-    pub fn fail() -> Reply {
+    pub(crate) fn fail() -> Reply {
         Reply::After(Duration::ZERO, TaskOutcome::failure(refusal()))
     }
 }
 
-pub fn refusal() -> ErrorInfo {
+pub(crate) fn refusal() -> ErrorInfo {
     ErrorInfo::new("500", "http", "refused").replied()
 }
 
 /// Which effect of a run this is, whenever it happens: its path, which entry of that path, which run of its task there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Which {
+pub(crate) struct Which {
     pub path: String,
     pub entry: usize,
     pub run: usize,
@@ -40,14 +40,14 @@ pub struct Which {
 
 /// Counts entries and runs by path, from 0.
 #[derive(Clone, Default)]
-pub struct Counter {
+pub(crate) struct Counter {
     entries: BTreeMap<String, Vec<u32>>,
     runs: BTreeMap<(String, usize), Vec<u64>>,
 }
 
 impl Counter {
     /// `number` tells one run of a task from another; the same one again is the same run.
-    pub fn which(&mut self, path: &str, generation: u32, number: u64) -> Which {
+    pub(crate) fn which(&mut self, path: &str, generation: u32, number: u64) -> Which {
         let entry = position(self.entries.entry(path.to_owned()).or_default(), generation);
         let run = position(self.runs.entry((path.to_owned(), entry)).or_default(), number);
         Which { path: path.to_owned(), entry, run }
@@ -62,17 +62,17 @@ fn position<T: PartialEq>(seen: &mut Vec<T>, wanted: T) -> usize {
 }
 
 /// Decides on each job.
-pub type World<'p> = Box<dyn FnMut(&Job, &Which, &mut Rng) -> Reply + 'p>;
+pub(crate) type World<'p> = Box<dyn FnMut(&Job, &Which, &mut Rng) -> Reply + 'p>;
 
 /// A world in which everything succeeds at once with its own input.
-pub fn echo() -> World<'static> {
+pub(crate) fn echo() -> World<'static> {
     Box::new(|job, _, _| Reply::now(job.input.clone()))
 }
 
 /// A world whose outcomes depend on the seed and on which effect it is, never on when it happens. The tool's name is the
 /// percentage of failures; `hang` never answers, and `slow` before the number means that it may take several calls, `waits`
 /// that it first waits for something, `sends` that it has something to send.
-pub fn seeded<'p>(seed: u64) -> World<'p> {
+pub(crate) fn seeded<'p>(seed: u64) -> World<'p> {
     Box::new(move |job, which, rng| {
         if &*job.tool == "hang" {
             return Reply::Never;
@@ -85,7 +85,7 @@ pub fn seeded<'p>(seed: u64) -> World<'p> {
     })
 }
 
-pub fn outcome_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOutcome {
+pub(crate) fn outcome_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOutcome {
     let usage = Value::object([("tokens", Value::from(dice(seed, which) >> 24 & 15))]);
     let meta = Value::object([("usage", usage)]);
     TaskOutcome { meta, ..answer_of(seed, tool, which, input) }
@@ -147,7 +147,7 @@ fn dice(seed: u64, which: &Which) -> u64 {
 }
 
 /// What a child run ends with.
-pub fn call_outcome(seed: u64, which: &Which) -> (Status, TaskOutcome) {
+pub(crate) fn call_outcome(seed: u64, which: &Which) -> (Status, TaskOutcome) {
     let dice = dice(seed, which);
     match dice % 10 {
         0 | 1 => (Status::Failed, TaskOutcome::failure(ErrorInfo::new("ChildFailed", "call", "the child failed"))),

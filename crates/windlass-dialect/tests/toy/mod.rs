@@ -24,7 +24,7 @@ use windlass_value::{CompileError, EvalError, Expression, Language, Map, Meter, 
 
 const BAD_LINE: &str = "TOY-0001";
 
-pub struct Toy;
+pub(crate) struct Toy;
 
 impl Dialect for Toy {
     fn name(&self) -> &'static str {

@@ -10,15 +10,15 @@ use crate::text;
 /// Letters of an expression that are shown.
 const SOURCE_MAX: usize = 60;
 
-pub fn source(plan: &Plan, expression: ExprId) -> String {
+pub(crate) fn source(plan: &Plan, expression: ExprId) -> String {
     text::short(plan.expressions[expression.0 as usize].written(), SOURCE_MAX)
 }
 
-pub fn condition(plan: &Plan, when: Option<ExprId>) -> String {
+pub(crate) fn condition(plan: &Plan, when: Option<ExprId>) -> String {
     when.map_or_else(String::new, |when| source(plan, when))
 }
 
-pub fn of_node(plan: &Plan, node: &Node) -> String {
+pub(crate) fn of_node(plan: &Plan, node: &Node) -> String {
     let what = match &node.kind {
         NodeKind::Loop(looping) => of_loop(plan, looping),
         NodeKind::Pipeline(pipeline) => called(plan, pipeline)
@@ -41,7 +41,7 @@ fn called(plan: &Plan, pipeline: &Pipeline) -> Option<String> {
         .find_map(|task| tool(plan, &task.action))
 }
 
-pub fn of_task(plan: &Plan, id: String, task: &Task) -> Item {
+pub(crate) fn of_task(plan: &Plan, id: String, task: &Task) -> Item {
     let kind = tool(plan, &task.action).unwrap_or_else(|| "compute".to_owned());
     let by_rule = task.rules.iter().find_map(|rule| match &rule.directive {
         Directive::Retry(retry) => Some(retry),

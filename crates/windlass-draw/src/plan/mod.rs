@@ -43,7 +43,7 @@ pub(crate) struct RootNet {
 
 impl Paths {
     /// The box of this path, or of whatever is around it.
-    pub fn find(&self, path: &str) -> Option<&Arc<str>> {
+    pub(crate) fn find(&self, path: &str) -> Option<&Arc<str>> {
         let any = any_turn(path);
         let mut path = any.as_str();
         loop {

@@ -9,7 +9,7 @@ use crate::model::{Passage, State, Turns};
 
 /// Counted, never listed: a box may stand for a million runs.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// The number of the event that told of it first.
     pub first: u64,
     pub started_at: Option<Timestamp>,
@@ -34,11 +34,11 @@ pub struct Facts {
 }
 
 impl Facts {
-    pub fn new(first: u64) -> Facts {
+    pub(crate) fn new(first: u64) -> Facts {
         Facts { first, ..Facts::default() }
     }
 
-    pub fn begun(&mut self, at: Timestamp) {
+    pub(crate) fn begun(&mut self, at: Timestamp) {
         self.started_at = self.started_at.or(Some(at));
         self.open += 1;
         self.balance -= i128::from(at.0);
@@ -46,14 +46,14 @@ impl Facts {
         self.attempts = self.attempts.max(1);
     }
 
-    pub fn runs_for(&mut self, event: Option<Arc<str>>) {
+    pub(crate) fn runs_for(&mut self, event: Option<Arc<str>>) {
         self.event = match self.event.take() {
             None => Some(event),
             Some(before) => Some(before.filter(|before| Some(before) == event.as_ref())),
         };
     }
 
-    pub fn ended(&mut self, at: Timestamp, status: Status) {
+    pub(crate) fn ended(&mut self, at: Timestamp, status: Status) {
         match self.open.checked_sub(1) {
             Some(open) => {
                 self.open = open;
@@ -68,13 +68,13 @@ impl Facts {
     }
 
     /// It has ended without ever running.
-    pub fn unrun(&mut self, status: Status) {
+    pub(crate) fn unrun(&mut self, status: Status) {
         self.timeless += 1;
         self.ends[status as usize] += 1;
     }
 
     /// It is tried again. The end of a task was told before; that of a step is told only when all tries are spent.
-    pub fn tried_again(&mut self, at: Timestamp, attempt: u32, is_task: bool) {
+    pub(crate) fn tried_again(&mut self, at: Timestamp, attempt: u32, is_task: bool) {
         let failed = &mut self.ends[Status::Failed as usize];
         if is_task && *failed > 0 {
             *failed -= 1;
@@ -85,35 +85,35 @@ impl Facts {
         self.attempts = self.attempts.max(attempt.saturating_add(1));
     }
 
-    pub fn goes_on(&mut self, state: State) {
+    pub(crate) fn goes_on(&mut self, state: State) {
         self.doing = Some(state);
     }
 
-    pub fn tried(&mut self, attempt: u32) {
+    pub(crate) fn tried(&mut self, attempt: u32) {
         self.attempts = self.attempts.max(attempt);
     }
 
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.open > 0
     }
 
-    pub fn failed_with(&mut self, code: Option<Arc<str>>) {
+    pub(crate) fn failed_with(&mut self, code: Option<Arc<str>>) {
         self.error = code.or(self.error.take());
     }
 
-    pub fn loop_begun(&mut self, most: Option<u64>) {
+    pub(crate) fn loop_begun(&mut self, most: Option<u64>) {
         self.loops += 1;
         self.turns_most = most;
         self.reason = None;
     }
 
-    pub fn turns_ended(&mut self, turns: u64, failed: u64) {
+    pub(crate) fn turns_ended(&mut self, turns: u64, failed: u64) {
         self.turns = self.turns.saturating_add(turns);
         self.turns_failed = self.turns_failed.saturating_add(failed);
     }
 
     /// The loop's own count stands where its turns were not told.
-    pub fn loop_ended(&mut self, turns: u64, failed: u64, reason: Option<Arc<str>>) {
+    pub(crate) fn loop_ended(&mut self, turns: u64, failed: u64, reason: Option<Arc<str>>) {
         self.loops = self.loops.max(1);
         if self.loops == 1 {
             self.turns = self.turns.max(turns);
@@ -123,12 +123,12 @@ impl Facts {
     }
 
     /// For a box that stands for more than one step run.
-    pub fn of_many(self) -> Facts {
+    pub(crate) fn of_many(self) -> Facts {
         Facts { firing: None, worker: None, ..self }
     }
 
     /// Both together, as one box.
-    pub fn add(&mut self, other: Facts) {
+    pub(crate) fn add(&mut self, other: Facts) {
         let newer = other.first > self.first;
         self.first = self.first.min(other.first);
         self.started_at = self.started_at.into_iter().chain(other.started_at).min();
@@ -151,7 +151,7 @@ impl Facts {
     }
 
     /// As of `now`. In a run that is over nothing goes on: what was not told to end was called off with it.
-    pub fn passage(&self, now: Timestamp, over: bool) -> Passage {
+    pub(crate) fn passage(&self, now: Timestamp, over: bool) -> Passage {
         let mut facts = self.clone();
         if over {
             facts.ends[Status::Cancelled as usize] += facts.open;

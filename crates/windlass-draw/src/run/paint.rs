@@ -10,7 +10,7 @@ const START: &str = "start";
 const OUTSIDE: &str = "outside";
 const END: &str = "end_of_run";
 
-pub fn paint(run: &RunDrawing) -> Drawing {
+pub(crate) fn paint(run: &RunDrawing) -> Drawing {
     let over = matches!(run.passage(run.newest).state, State::Ended(_));
     let now = run.now.filter(|_| !over).unwrap_or(run.newest).max(run.newest);
     let whole = run.passage(now);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::model::{Drawing, Item, Shape};
 use crate::text;
 
-pub fn write(drawing: &Drawing) -> String {
+pub(crate) fn write(drawing: &Drawing) -> String {
     let mut text = format!("digraph {} {{\n  compound=true;\n  node [shape=box];\n", quoted([&drawing.title]));
     if !drawing.notes.is_empty() {
         text.push_str(&format!("  labelloc=t;\n  label={};\n", quoted(&drawing.notes)));

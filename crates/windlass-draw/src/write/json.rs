@@ -5,7 +5,7 @@ use windlass_value::{Map, Value};
 
 use crate::model::{Arrow, Drawing, Item, Passage, Shape, State, Turns, Why};
 
-pub fn value(drawing: &Drawing) -> Value {
+pub(crate) fn value(drawing: &Drawing) -> Value {
     let mut nodes = Vec::new();
     drawing.items.iter().for_each(|item| add_item(item, None, &mut nodes));
     let edges = drawing.arrows.iter().map(edge).collect();

@@ -5,36 +5,36 @@ use std::collections::BTreeMap;
 use crate::model::{Arrow, Item};
 use crate::text;
 
-pub const LETTER: f64 = 7.2;
-pub const LINE: f64 = 16.0;
-pub const PADDING: f64 = 12.0;
-pub const GAP_ACROSS: f64 = 24.0;
-pub const GAP_DOWN: f64 = 40.0;
+pub(crate) const LETTER: f64 = 7.2;
+pub(crate) const LINE: f64 = 16.0;
+pub(crate) const PADDING: f64 = 12.0;
+pub(crate) const GAP_ACROSS: f64 = 24.0;
+pub(crate) const GAP_DOWN: f64 = 40.0;
 
 /// Longer labels are cut: a box as wide as a condition helps nobody.
-pub const LABEL_MAX: usize = 48;
+pub(crate) const LABEL_MAX: usize = 48;
 
 #[derive(Clone, Copy)]
-pub struct Frame {
+pub(crate) struct Frame {
     pub x: f64,
     pub y: f64,
     pub width: f64,
     pub height: f64,
 }
 
-pub struct Layout<'a> {
+pub(crate) struct Layout<'a> {
     arrows: Vec<(&'a str, &'a str)>,
     pub frames: BTreeMap<&'a str, Frame>,
 }
 
 impl<'a> Layout<'a> {
-    pub fn new(arrows: &'a [Arrow]) -> Layout<'a> {
+    pub(crate) fn new(arrows: &'a [Arrow]) -> Layout<'a> {
         let arrows = arrows.iter().map(|arrow| (&*arrow.from, &*arrow.to)).collect();
         Layout { arrows, frames: BTreeMap::new() }
     }
 
     /// Gives every item its frame, and back how much room all of them take.
-    pub fn place(&mut self, items: &'a [Item], x: f64, y: f64) -> (f64, f64) {
+    pub(crate) fn place(&mut self, items: &'a [Item], x: f64, y: f64) -> (f64, f64) {
         let (mut widest, mut down) = (0.0_f64, y);
         let mut rows = Vec::new();
         for row in self.rows(items) {
@@ -145,14 +145,14 @@ fn ranks(after: &[Vec<usize>]) -> Vec<usize> {
 }
 
 /// What is told of a run is never long, and matters most.
-pub fn lines(item: &Item) -> Vec<String> {
+pub(crate) fn lines(item: &Item) -> Vec<String> {
     let mut lines = item.lines();
     let authored = lines.len() - usize::from(item.passage.is_some());
     lines.iter_mut().take(authored).for_each(|line| *line = text::cut(line, LABEL_MAX));
     lines
 }
 
-pub fn head(item: &Item) -> f64 {
+pub(crate) fn head(item: &Item) -> f64 {
     lines(item).len() as f64 * LINE + PADDING
 }
 

@@ -3,7 +3,7 @@
 use crate::model::{Drawing, Item, Shape, State};
 use crate::text;
 
-pub fn write(drawing: &Drawing) -> String {
+pub(crate) fn write(drawing: &Drawing) -> String {
     let mut text = "flowchart TD\n".to_owned();
     for (at, note) in drawing.notes.iter().enumerate() {
         text.push_str(&format!("  note{at}[\"{}\"]:::note\n", escaped(note)));

@@ -14,7 +14,7 @@ const LANE: f64 = 10.0;
 /// Letters of a note in a line of the drawing.
 const NOTE_MAX: usize = 120;
 
-pub fn write(drawing: &Drawing) -> String {
+pub(crate) fn write(drawing: &Drawing) -> String {
     let mut layout = Layout::new(&drawing.arrows);
     let notes: Vec<String> = drawing.notes.iter().map(|note| text::cut(note, NOTE_MAX)).collect();
     let top = PADDING + notes.len() as f64 * LINE;

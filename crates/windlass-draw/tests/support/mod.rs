@@ -15,22 +15,22 @@ use windlass_core::{Event, EventKind};
 use windlass_syntax::Source;
 use windlass_value::{Duration, Mode, Timestamp, Value, parse_json};
 
-pub fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name)
 }
 
 /// The files of a folder that end so, in order.
-pub fn files(name: &str, endings: &[&str]) -> Vec<PathBuf> {
+pub(crate) fn files(name: &str, endings: &[&str]) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| endings.iter().any(|ending| path.to_string_lossy().ends_with(ending)));
     paths.sort();
     paths
 }
 
-pub const DEFINITIONS: [&str; 3] = [".loom.json", ".noetl.yaml", ".steps.json"];
+pub(crate) const DEFINITIONS: [&str; 3] = [".loom.json", ".noetl.yaml", ".steps.json"];
 
 /// A definition of any dialect; its ending tells which.
-pub fn plan_of(path: &Path) -> Plan {
+pub(crate) fn plan_of(path: &Path) -> Plan {
     let text = fs::read_to_string(path).unwrap();
     let file = path.file_name().unwrap().to_string_lossy().into_owned();
     let name = Some(file.split('.').next().unwrap().to_owned());
@@ -55,7 +55,7 @@ fn texts(value: &Json) -> Vec<Arc<str>> {
 
 /// A workflow of steps as code makes one: `{name, start, stop, events, waits, asks, steps: [{name, accepts, produces, workers, join,
 /// handler, fans_into, attempts}]}`.
-pub fn steps(told: &Json) -> Plan {
+pub(crate) fn steps(told: &Json) -> Plan {
     let name = told["name"].as_str().unwrap();
     let mut plan = Plan::new(name, "rust", "");
     plan.metadata = Value::object([("events", value_of(&told["events"])), ("waits", value_of(&told["waits"]))]);
@@ -113,12 +113,12 @@ fn retry(attempts: u64) -> Retry {
     Retry { attempts: Amount::Fixed(attempts), backoff, on: Vec::new(), within: None }
 }
 
-pub fn value_of(json: &Json) -> Value {
+pub(crate) fn value_of(json: &Json) -> Value {
     parse_json(&json.to_string()).unwrap()
 }
 
 /// An event as `windlass events --json` prints it.
-pub fn event_of(line: &str) -> Event {
+pub(crate) fn event_of(line: &str) -> Event {
     let mut json: Json = serde_json::from_str(line).unwrap();
     let fields = json.as_object_mut().unwrap();
     fields.remove("workflowId");
@@ -132,7 +132,7 @@ pub fn event_of(line: &str) -> Event {
 }
 
 /// Compares with the file beside the case, or writes it.
-pub fn check(path: &Path, actual: &str, failures: &mut Vec<String>) {
+pub(crate) fn check(path: &Path, actual: &str, failures: &mut Vec<String>) {
     if std::env::var_os("UPDATE").is_some() {
         fs::write(path, actual).unwrap();
     }

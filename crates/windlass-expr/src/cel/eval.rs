@@ -32,12 +32,18 @@ pub(super) struct Eval<'a> {
 }
 
 impl<'a> Eval<'a> {
-    pub fn new(scope: &'a dyn Scope, meter: &'a mut Meter, text: &'a str, place: &'a Place, mode: Mode) -> Eval<'a> {
+    pub(crate) fn new(
+        scope: &'a dyn Scope,
+        meter: &'a mut Meter,
+        text: &'a str,
+        place: &'a Place,
+        mode: Mode,
+    ) -> Eval<'a> {
         Eval { scope, meter, text, place, mode, cost: 0, given: 0, locals: Vec::new(), patterns: HashMap::new() }
     }
 
     /// The value of the whole, as those outside have it.
-    pub fn result(&mut self, root: &Node) -> Result<Value, EvalError> {
+    pub(crate) fn result(&mut self, root: &Node) -> Result<Value, EvalError> {
         let value = self.node(root)?;
         if self.mode == Mode::Value {
             let value = self.outside(&value)?;
@@ -54,7 +60,7 @@ impl<'a> Eval<'a> {
     }
 
     /// Pays for operations.
-    pub fn spend(&mut self, amount: u64) -> Result<(), EvalError> {
+    pub(crate) fn spend(&mut self, amount: u64) -> Result<(), EvalError> {
         self.cost = self.cost.saturating_add(amount);
         if self.cost > COST_MAX {
             let message = format!("the expression costs more than {COST_MAX}, which one evaluation may cost");
@@ -65,33 +71,33 @@ impl<'a> Eval<'a> {
     }
 
     /// Pays for looking at items.
-    pub fn items(&mut self, count: usize) -> Result<(), EvalError> {
+    pub(crate) fn items(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.spend(count as u64)?;
         self.spend(count as u64 / 10)
     }
 
     /// Pays for looking at so many bytes.
-    pub fn reads(&mut self, bytes: usize) -> Result<(), EvalError> {
+    pub(crate) fn reads(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.meter.spend(bytes as u64 / 32)?;
         self.spend(bytes as u64 / 1_000)
     }
 
     /// Pays for a text of that length, and refuses one that is too large before it is made.
-    pub fn makes(&mut self, bytes: usize) -> Result<(), EvalError> {
+    pub(crate) fn makes(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.meter.check_size(bytes)?;
         self.meter.spend(bytes as u64 / 32)?;
         self.spend(bytes as u64 / 10)
     }
 
     /// Counts what is handed over; the whole of it is one result.
-    pub fn gives(&mut self, bytes: usize) -> Result<(), EvalError> {
+    pub(crate) fn gives(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.given = self.given.saturating_add(bytes);
         self.meter.check_size(self.given)?;
         self.meter.spend(1)
     }
 
     /// The content of a stored value; any other is itself.
-    pub fn content(&mut self, value: Val) -> Outcome {
+    pub(crate) fn content(&mut self, value: Val) -> Outcome {
         match value {
             Val::Stored(stored) => Context::new(self.scope, self.meter).load(&stored).map(Val::from),
             value => Ok(value),
@@ -99,7 +105,7 @@ impl<'a> Eval<'a> {
     }
 
     /// The content of a value in which one thing is looked for: that costs the same however large it is.
-    pub fn look(&mut self, value: Value) -> Result<Value, EvalError> {
+    pub(crate) fn look(&mut self, value: Value) -> Result<Value, EvalError> {
         match &value {
             Value::Stored(stored) => Context::new(self.scope, self.meter).look(stored),
             _ => Ok(value),
@@ -107,12 +113,12 @@ impl<'a> Eval<'a> {
     }
 
     /// What stands in the text there.
-    pub fn told(&self, at: &Range<usize>) -> String {
+    pub(crate) fn told(&self, at: &Range<usize>) -> String {
         super::value::short(self.text.get(at.clone()).unwrap_or_default())
     }
 
     /// Each arm is a call: the frames of what calls itself stay small.
-    pub fn node(&mut self, node: &Node) -> Outcome {
+    pub(crate) fn node(&mut self, node: &Node) -> Outcome {
         match node {
             Node::Constant(value) => Ok(value.clone()),
             Node::Local(slot) => self.local(*slot),
@@ -319,7 +325,7 @@ impl<'a> Eval<'a> {
     }
 
     /// How many characters, bytes, items or entries.
-    pub fn size(&mut self, value: &Val) -> Outcome {
+    pub(crate) fn size(&mut self, value: &Val) -> Outcome {
         if let Val::Stored(stored) = value
             && is_stored_list(stored)
         {

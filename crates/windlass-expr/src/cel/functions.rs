@@ -18,7 +18,7 @@ const PATTERN_COST: u64 = 100;
 const PATTERN_LENGTH_MAX: usize = 1_000;
 
 impl Eval<'_> {
-    pub fn call(&mut self, function: Function, arguments: &[Val]) -> Outcome {
+    pub(crate) fn call(&mut self, function: Function, arguments: &[Val]) -> Outcome {
         let Some(first) = arguments.first() else { return Err(type_error("an argument is missing")) };
         if function == Function::Size {
             return self.size(first);
@@ -121,7 +121,7 @@ impl Eval<'_> {
     }
 
     /// Whether a pattern is found somewhere in a text. Time grows with both.
-    pub fn matches(&mut self, text: &Val, regex: &Regex, length: usize) -> Outcome {
+    pub(crate) fn matches(&mut self, text: &Val, regex: &Regex, length: usize) -> Outcome {
         let Val::Str(text) = text else {
             let kind = text.kind().unwrap_or(Kind::Null);
             let error = type_error(format!("{}: it got {}", for_texts("matches", kind), tell(text)));
@@ -156,7 +156,7 @@ impl Eval<'_> {
         Ok(Val::Str(text.into()))
     }
 
-    pub fn base64(&mut self, bytes: &[u8]) -> Result<String, EvalError> {
+    pub(crate) fn base64(&mut self, bytes: &[u8]) -> Result<String, EvalError> {
         self.makes(bytes.len().div_ceil(3).saturating_mul(4))?;
         Ok(to_base64(bytes))
     }

@@ -26,12 +26,12 @@ pub(super) struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    pub fn rest(&self) -> &'a str {
+    pub(crate) fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }
 
     /// Goes past blanks and comments.
-    pub fn skip_blank(&mut self) {
+    pub(crate) fn skip_blank(&mut self) {
         loop {
             let rest = self.rest();
             let blank = rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r', '\x0c']).len();
@@ -44,7 +44,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    pub fn next(&mut self) -> Result<(Token, Range<usize>), Box<Problem>> {
+    pub(crate) fn next(&mut self) -> Result<(Token, Range<usize>), Box<Problem>> {
         self.skip_blank();
         let start = self.at;
         let rest = self.rest();

@@ -32,7 +32,7 @@ pub(super) struct Lower<'a> {
 }
 
 impl<'a> Lower<'a> {
-    pub fn new(text: &'a str, place: &'a Place) -> Lower<'a> {
+    pub(crate) fn new(text: &'a str, place: &'a Place) -> Lower<'a> {
         Lower { text, place, problems: Vec::new(), locals: Vec::new() }
     }
 
@@ -43,7 +43,7 @@ impl<'a> Lower<'a> {
         (Node::Constant(Val::Null), None)
     }
 
-    pub fn node(&mut self, syntax: &Syntax) -> Typed {
+    pub(crate) fn node(&mut self, syntax: &Syntax) -> Typed {
         match &syntax.kind {
             Form::Literal(literal) => constant(literal_value(literal)),
             Form::Negative(number) => constant(Val::Int(0i64.wrapping_sub_unsigned(*number))),
@@ -107,7 +107,7 @@ impl<'a> Lower<'a> {
     }
 
     /// The whole of a condition.
-    pub fn condition(&mut self, syntax: &Syntax) -> Node {
+    pub(crate) fn condition(&mut self, syntax: &Syntax) -> Node {
         let (node, kind) = self.node(syntax);
         if let Some(kind) = kind.filter(|kind| *kind != Kind::Bool) {
             let message = format!("a condition gives true or false, this one gives {}", a(kind));

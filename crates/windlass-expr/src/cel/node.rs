@@ -121,14 +121,14 @@ pub(super) enum Part {
 }
 
 impl Part {
-    pub const ALL: [(&'static str, Part); 3] =
+    pub(crate) const ALL: [(&'static str, Part); 3] =
         [("content", Part::Content), ("result", Part::Result), ("status", Part::Status)];
 
-    pub fn named(name: &str) -> Option<Part> {
+    pub(crate) fn named(name: &str) -> Option<Part> {
         Part::ALL.iter().find(|(known, _)| *known == name).map(|(_, part)| *part)
     }
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Part::Content => "content",
             Part::Result => "result",
@@ -154,7 +154,7 @@ pub(super) enum Operator {
 }
 
 impl Operator {
-    pub fn of(sign: &str) -> Operator {
+    pub(crate) fn of(sign: &str) -> Operator {
         match sign {
             "+" => Operator::Add,
             "-" => Operator::Subtract,
@@ -171,7 +171,7 @@ impl Operator {
         }
     }
 
-    pub fn sign(self) -> &'static str {
+    pub(crate) fn sign(self) -> &'static str {
         match self {
             Operator::Add => "+",
             Operator::Subtract => "-",

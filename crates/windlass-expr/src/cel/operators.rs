@@ -15,7 +15,7 @@ fn overflow(sign: &str, left: impl std::fmt::Display, right: impl std::fmt::Disp
 }
 
 impl Eval<'_> {
-    pub fn binary(&mut self, operator: Operator, left: Val, right: Val) -> Outcome {
+    pub(crate) fn binary(&mut self, operator: Operator, left: Val, right: Val) -> Outcome {
         match operator {
             Operator::Equal => return self.equal(&left, &right).map(Val::Bool),
             Operator::Unequal => return self.equal(&left, &right).map(|same| Val::Bool(!same)),
@@ -117,7 +117,7 @@ impl Eval<'_> {
         })
     }
 
-    pub fn negative(&mut self, value: &Val) -> Outcome {
+    pub(crate) fn negative(&mut self, value: &Val) -> Outcome {
         Ok(match (value, value.number()) {
             (Val::Span(span), _) => Val::Span(span.negative()?),
             (_, Some(Number::Int(number))) => {

@@ -43,7 +43,7 @@ fn status(word: &str) -> &'static str {
 }
 
 impl Eval<'_> {
-    pub fn bound(&mut self, bound: Bound) -> Outcome {
+    pub(crate) fn bound(&mut self, bound: Bound) -> Outcome {
         self.spend(1)?;
         if bound == Bound::Inputs {
             let run = self.scope.run();
@@ -114,22 +114,22 @@ impl Eval<'_> {
         })
     }
 
-    pub fn has_step(&mut self, id: &str) -> Outcome {
+    pub(crate) fn has_step(&mut self, id: &str) -> Outcome {
         Ok(Val::Bool(self.find_step(id)?.is_some()))
     }
 
-    pub fn step_part(&mut self, id: &str, part: Part) -> Outcome {
+    pub(crate) fn step_part(&mut self, id: &str, part: Part) -> Outcome {
         self.spend(1)?;
         let step = self.ended(id)?;
         self.part(&step, part)
     }
 
-    pub fn step(&mut self, id: &str) -> Outcome {
+    pub(crate) fn step(&mut self, id: &str) -> Outcome {
         let step = self.ended(id)?;
         self.whole(&step).map(Val::from)
     }
 
-    pub fn step_named(&mut self, name: &Node, of: &Range<usize>) -> Outcome {
+    pub(crate) fn step_named(&mut self, name: &Node, of: &Range<usize>) -> Outcome {
         let name = self.node(name)?;
         match self.content(name)? {
             Val::Str(id) if self.place.steps.contains(&id) => self.step(&id),
@@ -148,7 +148,7 @@ impl Eval<'_> {
     }
 
     /// All that have ended.
-    pub fn all_steps(&mut self) -> Outcome {
+    pub(crate) fn all_steps(&mut self) -> Outcome {
         let place = self.place;
         let mut object = Map::with_capacity(place.steps.len());
         for id in &place.steps {
@@ -167,7 +167,7 @@ impl Eval<'_> {
         }
     }
 
-    pub fn select(&mut self, operand: &Node, field: &Arc<str>, of: &Range<usize>) -> Outcome {
+    pub(crate) fn select(&mut self, operand: &Node, field: &Arc<str>, of: &Range<usize>) -> Outcome {
         self.spend(1)?;
         let value = self.looked(operand)?;
         let found = match &value {
@@ -178,7 +178,7 @@ impl Eval<'_> {
         found.ok_or_else(|| self.no_key(&value, &format!("`{field}`"), Some(field), of))
     }
 
-    pub fn has(&mut self, operand: &Node, field: &Arc<str>, of: &Range<usize>) -> Outcome {
+    pub(crate) fn has(&mut self, operand: &Node, field: &Arc<str>, of: &Range<usize>) -> Outcome {
         self.spend(1)?;
         match self.looked(operand)? {
             Val::Object(map) => Ok(Val::Bool(map.contains_key(field))),
@@ -221,7 +221,7 @@ impl Eval<'_> {
         }
     }
 
-    pub fn index(&mut self, operand: &Node, index: &Node, of: &Range<usize>) -> Outcome {
+    pub(crate) fn index(&mut self, operand: &Node, index: &Node, of: &Range<usize>) -> Outcome {
         self.spend(1)?;
         let value = self.looked(operand)?;
         let key = self.node(index)?;

@@ -81,11 +81,11 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub fn new(message: impl Into<String>, range: Range<usize>) -> Box<Problem> {
+    pub(crate) fn new(message: impl Into<String>, range: Range<usize>) -> Box<Problem> {
         Box::new(Problem { message: message.into(), hint: None, range })
     }
 
-    pub fn hint(mut self: Box<Problem>, hint: impl Into<String>) -> Box<Problem> {
+    pub(crate) fn hint(mut self: Box<Problem>, hint: impl Into<String>) -> Box<Problem> {
         self.hint = Some(hint.into());
         self
     }

@@ -36,24 +36,24 @@ impl Moment {
         if (FIRST..=LAST).contains(&nanoseconds) { Ok(Moment(nanoseconds)) } else { Err(out_of_range()) }
     }
 
-    pub fn from_seconds(seconds: i64) -> Result<Moment, EvalError> {
+    pub(crate) fn from_seconds(seconds: i64) -> Result<Moment, EvalError> {
         Moment::new(i128::from(seconds) * SECOND)
     }
 
-    pub fn seconds(self) -> i64 {
+    pub(crate) fn seconds(self) -> i64 {
         i64::try_from(self.0.div_euclid(SECOND)).unwrap_or(i64::MAX)
     }
 
-    pub fn add(self, span: Span, sign: i128) -> Result<Moment, EvalError> {
+    pub(crate) fn add(self, span: Span, sign: i128) -> Result<Moment, EvalError> {
         Moment::new(self.0 + sign * i128::from(span.0))
     }
 
-    pub fn since(self, other: Moment) -> Result<Span, EvalError> {
+    pub(crate) fn since(self, other: Moment) -> Result<Span, EvalError> {
         i64::try_from(self.0 - other.0).map(Span).map_err(|_| span_out_of_range())
     }
 
     /// RFC 3339, with an offset.
-    pub fn read(text: &str) -> Result<Moment, EvalError> {
+    pub(crate) fn read(text: &str) -> Result<Moment, EvalError> {
         match read_rfc3339(text) {
             Some(nanoseconds) => Moment::new(nanoseconds),
             None => {
@@ -154,22 +154,22 @@ impl fmt::Display for Span {
 
 impl Span {
     /// `1h30m`, `1.5s`, `-20ms`: numbers with units one after the other.
-    pub fn read(text: &str) -> Result<Span, EvalError> {
+    pub(crate) fn read(text: &str) -> Result<Span, EvalError> {
         read_span(text).map(Span).ok_or_else(|| {
             let message = format!("{:?} is not a duration", short(text));
             type_error(message).hint("write it as 1h30m, 90s or 250ms; units are h, m, s, ms, us and ns")
         })
     }
 
-    pub fn add(self, other: Span) -> Result<Span, EvalError> {
+    pub(crate) fn add(self, other: Span) -> Result<Span, EvalError> {
         self.0.checked_add(other.0).map(Span).ok_or_else(span_out_of_range)
     }
 
-    pub fn minus(self, other: Span) -> Result<Span, EvalError> {
+    pub(crate) fn minus(self, other: Span) -> Result<Span, EvalError> {
         self.0.checked_sub(other.0).map(Span).ok_or_else(span_out_of_range)
     }
 
-    pub fn negative(self) -> Result<Span, EvalError> {
+    pub(crate) fn negative(self) -> Result<Span, EvalError> {
         self.0.checked_neg().map(Span).ok_or_else(span_out_of_range)
     }
 

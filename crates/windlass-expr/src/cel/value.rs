@@ -33,7 +33,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// As `type(x)` names it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Null => "null_type",
             Kind::Bool => "bool",
@@ -51,7 +51,7 @@ impl Kind {
     }
 
     /// In a sentence.
-    pub fn told(self) -> &'static str {
+    pub(crate) fn told(self) -> &'static str {
         match self {
             Kind::Null => "null",
             Kind::Timestamp => "timestamp",
@@ -60,7 +60,7 @@ impl Kind {
         }
     }
 
-    pub fn is_number(self) -> bool {
+    pub(crate) fn is_number(self) -> bool {
         matches!(self, Kind::Int | Kind::Uint | Kind::Double)
     }
 }
@@ -121,7 +121,7 @@ impl Key {
 }
 
 impl Entries {
-    pub fn insert(&mut self, key: Val, value: Val) -> Result<(), EvalError> {
+    pub(crate) fn insert(&mut self, key: Val, value: Val) -> Result<(), EvalError> {
         let found = match key.kind() {
             Some(Kind::Bool | Kind::Int | Kind::Uint | Kind::Str) => Key::of(&key),
             _ => None,
@@ -139,11 +139,11 @@ impl Entries {
         Ok(())
     }
 
-    pub fn get(&self, key: &Val) -> Option<&Val> {
+    pub(crate) fn get(&self, key: &Val) -> Option<&Val> {
         self.index.get(&Key::of(key)?).map(|at| &self.list[*at].1)
     }
 
-    pub fn get_text(&self, key: &str) -> Option<&Val> {
+    pub(crate) fn get_text(&self, key: &str) -> Option<&Val> {
         self.index.get(&Key::Str(key.into())).map(|at| &self.list[*at].1)
     }
 }
@@ -169,7 +169,7 @@ impl From<Value> for Val {
 
 impl Val {
     /// None for a stored value, which may be anything.
-    pub fn kind(&self) -> Option<Kind> {
+    pub(crate) fn kind(&self) -> Option<Kind> {
         Some(match self {
             Val::Null => Kind::Null,
             Val::Bool(_) => Kind::Bool,
@@ -188,7 +188,7 @@ impl Val {
     }
 
     /// A number that counts can be made with.
-    pub fn number(&self) -> Option<Number> {
+    pub(crate) fn number(&self) -> Option<Number> {
         Some(match self {
             Val::Int(number) => Number::Int(*number),
             Val::Uint(number) => Number::Uint(*number),
@@ -199,7 +199,7 @@ impl Val {
     }
 
     /// How many items a list has.
-    pub fn items(&self) -> Option<usize> {
+    pub(crate) fn items(&self) -> Option<usize> {
         match self {
             Val::Items(items) => Some(items.len()),
             Val::List(items) => Some(items.len()),
@@ -207,7 +207,7 @@ impl Val {
         }
     }
 
-    pub fn item(&self, at: usize) -> Option<Val> {
+    pub(crate) fn item(&self, at: usize) -> Option<Val> {
         match self {
             Val::Items(items) => items.get(at).cloned().map(Val::from),
             Val::List(items) => items.get(at).cloned(),
@@ -216,7 +216,7 @@ impl Val {
     }
 
     /// How many entries a map has.
-    pub fn entries(&self) -> Option<usize> {
+    pub(crate) fn entries(&self) -> Option<usize> {
         match self {
             Val::Object(map) => Some(map.len()),
             Val::Map(map) => Some(map.list.len()),
@@ -225,7 +225,7 @@ impl Val {
     }
 
     /// What a map has under a key.
-    pub fn under(&self, key: &Val) -> Option<Val> {
+    pub(crate) fn under(&self, key: &Val) -> Option<Val> {
         match (self, key) {
             (Val::Object(map), Val::Str(key)) => map.get(key).cloned().map(Val::from),
             (Val::Map(map), key) => map.get(key).cloned(),
@@ -242,7 +242,7 @@ pub(super) enum Number {
 }
 
 impl Number {
-    pub fn as_f64(self) -> f64 {
+    pub(crate) fn as_f64(self) -> f64 {
         match self {
             Number::Int(number) => number as f64,
             Number::Uint(number) => number as f64,
@@ -259,7 +259,7 @@ impl Number {
     }
 
     /// By what they mean, exactly; None if one is not a number.
-    pub fn compare(self, other: Number) -> Option<Ordering> {
+    pub(crate) fn compare(self, other: Number) -> Option<Ordering> {
         match (self.whole(), other.whole()) {
             (Some(a), Some(b)) => Some(a.cmp(&b)),
             (Some(a), None) => whole_with_float(a, other.as_f64()),
@@ -354,7 +354,7 @@ pub(super) fn too_deep() -> EvalError {
 
 impl Eval<'_> {
     /// Whether two values are the same. Numbers of all kinds compare by what they mean, nothing else crosses kinds.
-    pub fn equal(&mut self, a: &Val, b: &Val) -> Result<bool, EvalError> {
+    pub(crate) fn equal(&mut self, a: &Val, b: &Val) -> Result<bool, EvalError> {
         self.equal_within(a, b, 0)
     }
 
@@ -435,7 +435,7 @@ impl Eval<'_> {
     }
 
     /// The value as those outside have it.
-    pub fn outside(&mut self, value: &Val) -> Result<Value, EvalError> {
+    pub(crate) fn outside(&mut self, value: &Val) -> Result<Value, EvalError> {
         self.outside_within(value, 0)
     }
 

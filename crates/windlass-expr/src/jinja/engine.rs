@@ -75,11 +75,11 @@ pub(super) struct Program {
 
 impl Program {
     /// `source` is made by [`super::lower`].
-    pub fn expression(source: &str, paths: Vec<Path>, draws: bool) -> Result<Program, Error> {
+    pub(crate) fn expression(source: &str, paths: Vec<Path>, draws: bool) -> Result<Program, Error> {
         Program::new(format!("{{% set {RESULT} = {source} %}}"), paths, true, draws)
     }
 
-    pub fn template(source: String, paths: Vec<Path>, draws: bool) -> Result<Program, Error> {
+    pub(crate) fn template(source: String, paths: Vec<Path>, draws: bool) -> Result<Program, Error> {
         Program::new(source, paths, false, draws)
     }
 
@@ -89,7 +89,7 @@ impl Program {
         Ok(Program { env, paths, whole, draws })
     }
 
-    pub fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+    pub(crate) fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
         let mut slot = |path: &Path| path.value(scope, meter).and_then(|value| content(value, scope, meter));
         let values: Arc<Vec<Slot>> = Arc::new(self.paths.iter().map(&mut slot).collect());
         let seed = if self.draws { scope.random() } else { 0 };

@@ -47,11 +47,11 @@ enum Need {
 }
 
 impl Lowering {
-    pub fn new(lenient: bool) -> Lowering {
+    pub(crate) fn new(lenient: bool) -> Lowering {
         Lowering { lenient, ..Lowering::default() }
     }
 
-    pub fn problem(&mut self, span: Span, message: impl Into<String>, hint: Option<String>) {
+    pub(crate) fn problem(&mut self, span: Span, message: impl Into<String>, hint: Option<String>) {
         let range = span.start_offset as usize..span.end_offset as usize;
         self.problems.push(Problem { message: message.into(), hint, range });
     }
@@ -62,7 +62,7 @@ impl Lowering {
     }
 
     /// An expression of which only the truth is wanted.
-    pub fn condition(&mut self, expr: &Expr<'_>) -> String {
+    pub(crate) fn condition(&mut self, expr: &Expr<'_>) -> String {
         match expr {
             Expr::BinOp(op) if matches!(op.op, BinOpKind::ScAnd | BinOpKind::ScOr) => {
                 let word = if matches!(op.op, BinOpKind::ScAnd) { "and" } else { "or" };
@@ -75,7 +75,7 @@ impl Lowering {
         }
     }
 
-    pub fn value(&mut self, expr: &Expr<'_>) -> String {
+    pub(crate) fn value(&mut self, expr: &Expr<'_>) -> String {
         self.expr(expr, Need::Value)
     }
 
@@ -309,7 +309,7 @@ impl Lowering {
         format!("({})", texts.join(", "))
     }
 
-    pub fn statements(&mut self, statements: &[Stmt<'_>], out: &mut String) {
+    pub(crate) fn statements(&mut self, statements: &[Stmt<'_>], out: &mut String) {
         statements.iter().for_each(|statement| self.statement(statement, out));
     }
 

@@ -56,7 +56,7 @@ pub(super) enum Root {
 }
 
 impl Root {
-    pub fn of(name: &str) -> Root {
+    pub(crate) fn of(name: &str) -> Root {
         match name {
             "workload" => Root::Workload,
             "ctx" => Root::Run,
@@ -85,7 +85,7 @@ impl Root {
 
 impl Root {
     /// Whether the name is there even when nothing is in it.
-    pub fn is_namespace(&self) -> bool {
+    pub(crate) fn is_namespace(&self) -> bool {
         matches!(self, Root::Workload | Root::Run | Root::Step | Root::Turn)
     }
 }
@@ -100,11 +100,11 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub fn whole(value: Value) -> Found {
+    pub(crate) fn whole(value: Value) -> Found {
         Found { value, used: 0, reply: false }
     }
 
-    pub fn stepped(value: Value) -> Found {
+    pub(crate) fn stepped(value: Value) -> Found {
         Found { value, used: 1, reply: false }
     }
 }

@@ -23,12 +23,12 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub fn new(name: &str, steps: Vec<Step>) -> Path {
+    pub(crate) fn new(name: &str, steps: Vec<Step>) -> Path {
         Path { name: name.into(), root: Root::of(name), steps }
     }
 
     /// The text of the name and the first steps.
-    pub fn shown(&self, steps: usize) -> String {
+    pub(crate) fn shown(&self, steps: usize) -> String {
         let mut text = self.name.to_string();
         for step in &self.steps[..steps] {
             match step {
@@ -42,11 +42,11 @@ impl Path {
         text
     }
 
-    pub fn shown_whole(&self) -> String {
+    pub(crate) fn shown_whole(&self) -> String {
         self.shown(self.steps.len())
     }
 
-    pub fn value(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+    pub(crate) fn value(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
         meter.spend(1 + self.steps.len() as u64)?;
         let first = match self.steps.first() {
             Some(Step::Key(key)) => Some(&**key),

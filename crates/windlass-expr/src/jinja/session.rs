@@ -44,7 +44,7 @@ impl Object for Session {
 }
 
 impl Session {
-    pub fn new(meter: &Meter, now: Timestamp, seed: u64) -> Session {
+    pub(crate) fn new(meter: &Meter, now: Timestamp, seed: u64) -> Session {
         Session {
             fuel: AtomicU64::new(meter.fuel),
             written: AtomicUsize::new(0),
@@ -57,12 +57,12 @@ impl Session {
         }
     }
 
-    pub fn of(state: &State) -> Option<Arc<Session>> {
+    pub(crate) fn of(state: &State) -> Option<Arc<Session>> {
         state.lookup(SESSION)?.downcast_object()
     }
 
     /// Takes fuel for work that the engine does not count: items that filters look at.
-    pub fn paid(&self, amount: u64) -> Result<(), EvalError> {
+    pub(crate) fn paid(&self, amount: u64) -> Result<(), EvalError> {
         let mut meter = Meter::new(self.fuel.load(Ordering::Relaxed), self.bytes_max);
         let result = meter.spend(amount);
         if result.is_err() {
@@ -73,33 +73,33 @@ impl Session {
     }
 
     /// The error of an evaluation that should have ended when its fuel did.
-    pub fn overspent(&self) -> Result<(), EvalError> {
+    pub(crate) fn overspent(&self) -> Result<(), EvalError> {
         if self.spent.load(Ordering::Relaxed) { Meter::new(0, self.bytes_max).spend(1) } else { Ok(()) }
     }
 
-    pub fn fuel_left(&self) -> u64 {
+    pub(crate) fn fuel_left(&self) -> u64 {
         self.fuel.load(Ordering::Relaxed)
     }
 
     /// Whether a value may be as large as that.
-    pub fn fits(&self, bytes: usize) -> Result<(), EvalError> {
+    pub(crate) fn fits(&self, bytes: usize) -> Result<(), EvalError> {
         Meter::new(0, self.bytes_max).check_size(bytes)
     }
 
     /// Whether a text of that length may be made.
-    pub fn room_for(&self, bytes: usize) -> Result<(), EvalError> {
+    pub(crate) fn room_for(&self, bytes: usize) -> Result<(), EvalError> {
         self.fits(bytes)?;
         self.paid(bytes as u64 / 32)
     }
 
     /// Counts what is written; the whole of it is one result.
-    pub fn writes(&self, bytes: usize) -> Result<(), EvalError> {
+    pub(crate) fn writes(&self, bytes: usize) -> Result<(), EvalError> {
         let total = self.written.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         Meter::new(0, self.bytes_max).check_size(total)
     }
 
     /// The content of a stored value, or a note that it is wanted.
-    pub fn stored(&self, stored: &Arc<Stored>) -> Result<Value, EvalError> {
+    pub(crate) fn stored(&self, stored: &Arc<Stored>) -> Result<Value, EvalError> {
         let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
         match blobs.loaded.get(&stored.hash) {
             Some(value) => Ok(value.clone()),
@@ -110,12 +110,12 @@ impl Session {
         }
     }
 
-    pub fn take_wanted(&self) -> Vec<Arc<Stored>> {
+    pub(crate) fn take_wanted(&self) -> Vec<Arc<Stored>> {
         std::mem::take(&mut self.blobs.lock().unwrap_or_else(PoisonError::into_inner).wanted)
     }
 
     /// The same evaluation once more, with these at hand.
-    pub fn again(&self, loaded: Vec<(BlobHash, Value)>, meter: &Meter) -> Session {
+    pub(crate) fn again(&self, loaded: Vec<(BlobHash, Value)>, meter: &Meter) -> Session {
         let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = std::mem::take(&mut blobs.loaded);
         known.extend(loaded);
@@ -124,7 +124,7 @@ impl Session {
     }
 
     /// The next random number: from the tick's, so a replay draws the same.
-    pub fn random(&self) -> u64 {
+    pub(crate) fn random(&self) -> u64 {
         let draw = self.draws.fetch_add(1, Ordering::Relaxed);
         let mut z = self.seed.wrapping_add(draw.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -31,21 +31,21 @@ pub(crate) struct Civil {
 }
 
 impl Moment {
-    pub fn from_timestamp(time: Timestamp) -> Option<Moment> {
+    pub(crate) fn from_timestamp(time: Timestamp) -> Option<Moment> {
         Moment { ticks: 0, utc: true }.at(time.0.checked_mul(10)?.checked_add(EPOCH_TICKS)?)
     }
 
     /// The same zone at other ticks, if the calendar reaches that far.
-    pub fn at(self, ticks: i64) -> Option<Moment> {
+    pub(crate) fn at(self, ticks: i64) -> Option<Moment> {
         (0..=TICKS_MAX).contains(&ticks).then_some(Moment { ticks, ..self })
     }
 
-    pub fn add_ticks(self, ticks: i64) -> Option<Moment> {
+    pub(crate) fn add_ticks(self, ticks: i64) -> Option<Moment> {
         self.at(self.ticks.checked_add(ticks)?)
     }
 
     /// A day that the month does not have becomes its last one.
-    pub fn add_months(self, months: i64) -> Option<Moment> {
+    pub(crate) fn add_months(self, months: i64) -> Option<Moment> {
         let mut civil = self.civil();
         let total = (civil.year * 12 + civil.month - 1).checked_add(months)?;
         (civil.year, civil.month) = (total.div_euclid(12), total.rem_euclid(12) + 1);
@@ -56,7 +56,7 @@ impl Moment {
         self.at(civil.ticks()?)
     }
 
-    pub fn civil(self) -> Civil {
+    pub(crate) fn civil(self) -> Civil {
         let (days, of_day) = (self.ticks.div_euclid(TICKS_PER_DAY), self.ticks.rem_euclid(TICKS_PER_DAY));
         let (year, month, day) = civil_from_days(days - EPOCH_DAYS);
         let seconds = of_day / TICKS_PER_SECOND;
@@ -72,17 +72,17 @@ impl Moment {
     }
 
     /// Since 1970.
-    pub fn epoch_seconds(self) -> i64 {
+    pub(crate) fn epoch_seconds(self) -> i64 {
         (self.ticks - EPOCH_TICKS).div_euclid(TICKS_PER_SECOND)
     }
 
     /// Sunday is 0.
-    pub fn day_of_week(self) -> i64 {
+    pub(crate) fn day_of_week(self) -> i64 {
         // The first of January of the year 1 is a Monday.
         (self.ticks.div_euclid(TICKS_PER_DAY) + 1).rem_euclid(7)
     }
 
-    pub fn day_of_year(self) -> i64 {
+    pub(crate) fn day_of_year(self) -> i64 {
         let first = Civil { month: 1, day: 1, ..self.civil() };
         first.days().map_or(0, |days| self.ticks.div_euclid(TICKS_PER_DAY) - days + 1)
     }
@@ -98,7 +98,7 @@ impl Civil {
         exists.then(|| days_from_civil(year, month, self.day) + EPOCH_DAYS)
     }
 
-    pub fn ticks(&self) -> Option<i64> {
+    pub(crate) fn ticks(&self) -> Option<i64> {
         let within = (0..24).contains(&self.hour) && (0..60).contains(&self.minute) && (0..60).contains(&self.second);
         if !within || !(0..TICKS_PER_SECOND).contains(&self.fraction) {
             return None;
@@ -108,7 +108,7 @@ impl Civil {
     }
 
     /// The moment, given the minutes east of UTC if a zone is stated.
-    pub fn moment(&self, offset: Option<i64>) -> Option<Moment> {
+    pub(crate) fn moment(&self, offset: Option<i64>) -> Option<Moment> {
         let moment = Moment { ticks: 0, utc: offset.is_some() };
         moment.at(self.ticks()?)?.add_ticks(-offset.unwrap_or(0) * 60 * TICKS_PER_SECOND)
     }
@@ -165,33 +165,33 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub fn space(&mut self) {
+    pub(crate) fn space(&mut self) {
         self.rest = self.rest.trim_start();
     }
 
-    pub fn expect(&mut self, wanted: char) -> Option<()> {
+    pub(crate) fn expect(&mut self, wanted: char) -> Option<()> {
         self.rest = self.rest.strip_prefix(wanted)?;
         Some(())
     }
 
-    pub fn take(&mut self, matches: fn(u8) -> bool, most: usize) -> &'a str {
+    pub(crate) fn take(&mut self, matches: fn(u8) -> bool, most: usize) -> &'a str {
         let length = self.rest.bytes().take(most).take_while(|byte| matches(*byte)).count();
         let (taken, rest) = self.rest.split_at(length);
         self.rest = rest;
         taken
     }
 
-    pub fn word(&mut self) -> &'a str {
+    pub(crate) fn word(&mut self) -> &'a str {
         self.take(|byte| byte.is_ascii_alphabetic(), 20)
     }
 
-    pub fn number(&mut self, least: usize, most: usize) -> Option<i64> {
+    pub(crate) fn number(&mut self, least: usize, most: usize) -> Option<i64> {
         let digits = self.take(|byte| byte.is_ascii_digit(), most);
         (digits.len() >= least).then(|| digits.parse().ok()).flatten()
     }
 
     /// `9:30`, `9:30:15`, `9:30:15.125`.
-    pub fn clock(&mut self, civil: &mut Civil) -> Option<()> {
+    pub(crate) fn clock(&mut self, civil: &mut Civil) -> Option<()> {
         civil.hour = self.number(1, 2)?;
         self.expect(':')?;
         civil.minute = self.number(2, 2)?;
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Minutes east of UTC; `Some(None)` when no zone is written.
-    pub fn zone(&mut self) -> Option<Option<i64>> {
+    pub(crate) fn zone(&mut self) -> Option<Option<i64>> {
         self.space();
         if self.rest.is_empty() {
             return Some(None);

@@ -34,21 +34,21 @@ pub(crate) struct Compiler {
 }
 
 impl Compiler {
-    pub fn new(lenient: bool) -> Compiler {
+    pub(crate) fn new(lenient: bool) -> Compiler {
         Compiler { lenient, ..Compiler::default() }
     }
 
-    pub fn with_settings(settings: Arc<BTreeMap<String, String>>) -> Compiler {
+    pub(crate) fn with_settings(settings: Arc<BTreeMap<String, String>>) -> Compiler {
         Compiler { settings: Some(settings), ..Compiler::default() }
     }
 
-    pub fn error(&mut self, message: impl Into<String>, hint: Option<String>, range: Range<usize>) {
+    pub(crate) fn error(&mut self, message: impl Into<String>, hint: Option<String>, range: Range<usize>) {
         let pointer = self.pointer.clone();
         self.errors.push(CompileError { message: message.into(), hint, pointer, range });
     }
 
     /// Compiles a part of the tree with its step on the pointer.
-    pub fn inside<T>(&mut self, part: PathPart, compile: impl FnOnce(&mut Compiler) -> T) -> T {
+    pub(crate) fn inside<T>(&mut self, part: PathPart, compile: impl FnOnce(&mut Compiler) -> T) -> T {
         self.pointer.push(part);
         let result = compile(self);
         self.pointer.pop();
@@ -63,7 +63,7 @@ impl Compiler {
         deep
     }
 
-    pub fn tree(&mut self, source: &Value) -> Node {
+    pub(crate) fn tree(&mut self, source: &Value) -> Node {
         if self.too_deep() {
             return Node::Constant(Value::Null);
         }
@@ -271,7 +271,7 @@ impl Compiler {
     }
 
     /// A condition: a boolean, the text of one, an expression, or an object of functions.
-    pub fn condition(&mut self, source: &Value) -> Node {
+    pub(crate) fn condition(&mut self, source: &Value) -> Node {
         let node = match source {
             Value::Bool(_) => Node::Constant(source.clone()),
             Value::Str(text) => match truth_text(text) {

@@ -26,7 +26,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub fn new(scope: &'a dyn Scope, meter: &'a mut Meter) -> Context<'a> {
+    pub(crate) fn new(scope: &'a dyn Scope, meter: &'a mut Meter) -> Context<'a> {
         Context { scope, meter, lenient: false, item: None }
     }
 }
@@ -34,7 +34,7 @@ impl<'a> Context<'a> {
 impl Context<'_> {
     /// Pays for one node. Written out here because it is the hottest path of all.
     #[inline(always)]
-    pub fn step(&mut self) -> Result<(), EvalError> {
+    pub(crate) fn step(&mut self) -> Result<(), EvalError> {
         match self.meter.fuel {
             0 => self.meter.spend(1),
             _ => {
@@ -45,36 +45,36 @@ impl Context<'_> {
     }
 
     /// Pays for handling that many items.
-    pub fn items(&mut self, count: usize) -> Result<(), EvalError> {
+    pub(crate) fn items(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.spend(count as u64)
     }
 
     /// Pays for handling that many bytes of text.
-    pub fn bytes(&mut self, count: usize) -> Result<(), EvalError> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.spend(count as u64 / 32)
     }
 
     /// Pays for a list of that length, and refuses one that is too large before it is made.
-    pub fn room_for_items(&mut self, count: usize) -> Result<(), EvalError> {
+    pub(crate) fn room_for_items(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.check_size(count.saturating_mul(2))?;
         self.items(count)
     }
 
     /// Pays for a text of that length, and refuses one that is too large before it is made.
-    pub fn room_for_bytes(&mut self, count: usize) -> Result<(), EvalError> {
+    pub(crate) fn room_for_bytes(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.check_size(count)?;
         self.bytes(count)
     }
 
     /// The value with its content at hand; anything but a stored value is itself.
-    pub fn content(&mut self, value: Value) -> Outcome {
+    pub(crate) fn content(&mut self, value: Value) -> Outcome {
         match &value {
             Value::Stored(stored) => self.load(stored),
             _ => Ok(value),
         }
     }
 
-    pub fn load(&mut self, stored: &Stored) -> Outcome {
+    pub(crate) fn load(&mut self, stored: &Stored) -> Outcome {
         self.items(stored.items as usize)?;
         self.bytes(stored.size as usize)?;
         let content = self.scope.blob(stored)?;
@@ -85,7 +85,7 @@ impl Context<'_> {
     }
 
     /// The content of a value that is only looked into, for one property of it: that costs the same however large it is.
-    pub fn look(&mut self, stored: &Stored) -> Outcome {
+    pub(crate) fn look(&mut self, stored: &Stored) -> Outcome {
         if stored.chunked {
             return self.load(stored);
         }
@@ -112,7 +112,7 @@ impl Context<'_> {
     }
 
     /// One item of a stored list, fetching only the chunk that holds it.
-    pub fn stored_item(&mut self, stored: &Stored, index: usize) -> Result<Option<Value>, EvalError> {
+    pub(crate) fn stored_item(&mut self, stored: &Stored, index: usize) -> Result<Option<Value>, EvalError> {
         let content = self.scope.blob(stored)?;
         let Value::List(entries) = &content else { return Ok(None) };
         self.items(1)?;
@@ -142,7 +142,7 @@ pub(crate) struct Gathering(Vec<BlobHash>);
 impl Gathering {
     /// The value, or null in place of one that waits for blobs.
     #[inline]
-    pub fn take(&mut self, outcome: Outcome) -> Outcome {
+    pub(crate) fn take(&mut self, outcome: Outcome) -> Outcome {
         match outcome {
             Err(error) if error.kind == EvalErrorKind::NeedBlobs => {
                 self.0.extend(error.blobs);
@@ -152,12 +152,12 @@ impl Gathering {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Fails if any value was waiting.
-    pub fn finish(self) -> Result<(), EvalError> {
+    pub(crate) fn finish(self) -> Result<(), EvalError> {
         if self.0.is_empty() { Ok(()) } else { Err(EvalError::need_blobs(self.0)) }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct VariableName {
 }
 
 impl VariableName {
-    pub fn new(written: &str) -> VariableName {
+    pub(crate) fn new(written: &str) -> VariableName {
         let lower = written.to_lowercase();
         let field_of = |name: &str| TURN_FIELDS.iter().find(|(known, _)| *known == name).map(|(_, field)| *field);
         let outer = lower.rsplit_once('_').and_then(|(loop_name, field)| Some((loop_name.into(), field_of(field)?)));

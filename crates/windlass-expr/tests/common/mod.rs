@@ -25,20 +25,20 @@ use windlass_value::{
     parse_json,
 };
 
-pub const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
+pub(crate) const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
 
-pub fn json(text: &str) -> Value {
+pub(crate) fn json(text: &str) -> Value {
     parse_json(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-pub struct MockScope {
+pub(crate) struct MockScope {
     run: RunView,
     in_loop: bool,
     drawn: Cell<u64>,
 }
 
 impl MockScope {
-    pub fn new() -> MockScope {
+    pub(crate) fn new() -> MockScope {
         let run = RunView {
             input: json(r#"{"customer":"Bob","Limit":3}"#),
             parameters: json(r#"{"Region":"eu","retries":4,"appsetting:Port":"80"}"#),
@@ -48,14 +48,14 @@ impl MockScope {
     }
 
     #[allow(dead_code)]
-    pub fn without_loop() -> MockScope {
+    pub(crate) fn without_loop() -> MockScope {
         MockScope { in_loop: false, ..MockScope::new() }
     }
 }
 
 impl MockScope {
     #[allow(dead_code)]
-    pub fn with_input(input: Value) -> MockScope {
+    pub(crate) fn with_input(input: Value) -> MockScope {
         let run = RunView { input, ..MockScope::new().run };
         MockScope { run, ..MockScope::new() }
     }

@@ -13,7 +13,7 @@ use crate::{codes, expr};
 const FORM: [&str; 4] = ["title", "message", "schema", "assignees"];
 
 impl Compiler<'_> {
-    pub fn approval(&mut self, inputs: &mut Inputs) -> Option<Work> {
+    pub(crate) fn approval(&mut self, inputs: &mut Inputs) -> Option<Work> {
         let signal = inputs.object.take("signal").map(|node| self.signal(node));
         let mut entries = Vec::new();
         for name in FORM {

@@ -12,7 +12,7 @@ use crate::tasks::overlaid;
 use crate::{codes, expr};
 
 impl Compiler<'_> {
-    pub fn playbook_call(&mut self, inputs: &mut Inputs) -> Option<Work> {
+    pub(crate) fn playbook_call(&mut self, inputs: &mut Inputs) -> Option<Work> {
         let path = self.one_of(inputs, &["path", "name", "playbook"]);
         let own = self.one_of(inputs, &["input", "payload", "args", "workload"]).map(|(_, node)| node);
         self.input_timeout(inputs);
@@ -55,7 +55,7 @@ impl Compiler<'_> {
     }
 
     /// A child's inputs are values of its run: nothing of them is opened on the way.
-    pub fn held_input(&mut self, node: &Node) -> ExprId {
+    pub(crate) fn held_input(&mut self, node: &Node) -> ExprId {
         if self.held.is_some() { self.input(node) } else { self.value(node) }
     }
 

@@ -10,13 +10,13 @@ use crate::form::Work;
 const PASSED: [&str; 5] = ["method", "headers", "params", "verify_ssl", "follow_redirects"];
 
 impl Compiler<'_> {
-    pub fn http(&mut self, inputs: &mut Inputs, span: Span) -> Option<Work> {
+    pub(crate) fn http(&mut self, inputs: &mut Inputs, span: Span) -> Option<Work> {
         let input = self.http_input(inputs, span)?;
         self.effect("http_call", span, &input)
     }
 
     /// The request as a tree of templates.
-    pub fn http_input(&mut self, inputs: &mut Inputs, span: Span) -> Option<Node> {
+    pub(crate) fn http_input(&mut self, inputs: &mut Inputs, span: Span) -> Option<Node> {
         let mut entries: Vec<(Key, Node)> = Vec::new();
         match self.one_of(inputs, &["url", "endpoint", "uri"]) {
             Some((key, node)) => entries.push((Key { text: "url".to_owned(), span: key.span }, node.clone())),

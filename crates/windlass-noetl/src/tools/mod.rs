@@ -86,7 +86,7 @@ pub(crate) struct Inputs<'n> {
 }
 
 impl Compiler<'_> {
-    pub fn work(&mut self, kind: &str, span: Span, inputs: &mut Inputs) -> Option<Work> {
+    pub(crate) fn work(&mut self, kind: &str, span: Span, inputs: &mut Inputs) -> Option<Work> {
         let Some((name, found)) = KINDS.iter().find(|(name, _)| *name == kind) else {
             self.no_such_kind(kind, span);
             inputs.object.take_rest();
@@ -118,7 +118,7 @@ impl Compiler<'_> {
     }
 
     /// An effect of a tool that the engine has.
-    pub fn effect(&mut self, tool: &str, span: Span, input: &Node) -> Option<Work> {
+    pub(crate) fn effect(&mut self, tool: &str, span: Span, input: &Node) -> Option<Work> {
         let input = self.input(input);
         if !self.options.tools.iter().any(|name| name == tool) {
             let names = self.options.tools.iter().map(String::as_str);
@@ -174,7 +174,7 @@ impl Compiler<'_> {
     }
 
     /// `auth: alias`, `credential: alias`, or `{type, credential}`. An alias stays a name.
-    pub fn auth<'n>(&mut self, inputs: &mut Inputs<'n>) -> Option<Node> {
+    pub(crate) fn auth<'n>(&mut self, inputs: &mut Inputs<'n>) -> Option<Node> {
         let auth = self.one_of(inputs, &["auth", "credential"])?;
         if let Some(alias) = self.key_alias(auth.1) {
             return Some(alias);
@@ -198,7 +198,7 @@ impl Compiler<'_> {
     }
 
     /// The same for a database: without a name, the credential is called `postgres`.
-    pub fn database_auth(&mut self, inputs: &mut Inputs<'_>, span: Span) -> Node {
+    pub(crate) fn database_auth(&mut self, inputs: &mut Inputs<'_>, span: Span) -> Node {
         self.auth(inputs).unwrap_or_else(|| {
             let usual = Node::text("postgres", span);
             if !std::mem::replace(&mut self.said_usual, true) {
@@ -209,13 +209,13 @@ impl Compiler<'_> {
     }
 
     /// The text that a template stands for which is nothing but a key of `workload`: its default is as good as a literal.
-    pub fn workload_text(&self, text: &str) -> Option<String> {
+    pub(crate) fn workload_text(&self, text: &str) -> Option<String> {
         let name = crate::expr::whole(text)?;
         let key = name.strip_prefix("workload.").unwrap_or(name);
         self.workload.as_ref()?.get(key)?.as_str().map(str::to_owned)
     }
 
-    pub fn check_alias(&mut self, node: &Node) {
+    pub(crate) fn check_alias(&mut self, node: &Node) {
         let Some(text) = node.as_str() else {
             let message = format!("the alias of a credential is a text, found {}", node.describe());
             self.error(codes::WRONG_KIND, node.span, message, "write its name, or a template that gives it");
@@ -246,7 +246,11 @@ impl Compiler<'_> {
     }
 
     /// A field that goes by several names; two of them at once is a problem.
-    pub fn one_of<'n>(&mut self, inputs: &mut Inputs<'n>, names: &[&'static str]) -> Option<(&'n Key, &'n Node)> {
+    pub(crate) fn one_of<'n>(
+        &mut self,
+        inputs: &mut Inputs<'n>,
+        names: &[&'static str],
+    ) -> Option<(&'n Key, &'n Node)> {
         let found: Vec<_> = names.iter().filter_map(|name| inputs.object.take_entry(name)).collect();
         if let [first, second, ..] = found.as_slice() {
             let message = format!("`{}` and `{}` exclude each other", first.0.text, second.0.text);
@@ -256,13 +260,13 @@ impl Compiler<'_> {
         found.first().copied()
     }
 
-    pub fn input_timeout(&mut self, inputs: &mut Inputs) {
+    pub(crate) fn input_timeout(&mut self, inputs: &mut Inputs) {
         if let Some((_, node)) = self.one_of(inputs, &["timeout", "timeout_seconds"]) {
             inputs.timeout = self.timeout(node);
         }
     }
 
-    pub fn missing_input(&mut self, kind: &str, name: &str, span: Span) {
+    pub(crate) fn missing_input(&mut self, kind: &str, name: &str, span: Span) {
         let message = format!("a task of kind `{kind}` needs `{name}`");
         self.error(codes::MISSING_KEY, span, message, format!("add `{name}`"));
     }

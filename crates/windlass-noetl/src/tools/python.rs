@@ -13,7 +13,7 @@ use crate::tasks::overlaid;
 use crate::{codes, expr};
 
 impl Compiler<'_> {
-    pub fn python(&mut self, inputs: &mut Inputs, span: Span) -> Option<Work> {
+    pub(crate) fn python(&mut self, inputs: &mut Inputs, span: Span) -> Option<Work> {
         let code = inputs.object.take("code");
         if let Some((key, _)) = inputs.object.take_entry("script") {
             let hint = "write the code here, or run the file with `shell`";

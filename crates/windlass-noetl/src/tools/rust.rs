@@ -13,7 +13,7 @@ use crate::form::Work;
 use crate::{codes, expr};
 
 impl Compiler<'_> {
-    pub fn rust(&mut self, inputs: &mut Inputs) -> Option<Work> {
+    pub(crate) fn rust(&mut self, inputs: &mut Inputs) -> Option<Work> {
         // In a list of tasks `name` is the task's own as well.
         let name = match (inputs.object.take("function"), inputs.object.take("name")) {
             (Some(function), _) => Some(function),

@@ -16,7 +16,7 @@ use words::Remark;
 const PASSED: [&str; 5] = ["env", "cwd", "stdin", "shell", "argv"];
 
 impl Compiler<'_> {
-    pub fn shell(&mut self, inputs: &mut Inputs, span: Span) -> Option<Work> {
+    pub(crate) fn shell(&mut self, inputs: &mut Inputs, span: Span) -> Option<Work> {
         let command = self.one_of(inputs, &["cmds", "command", "cmd", "commands"]);
         let mut entries: Vec<(Key, Node)> = Vec::new();
         for name in PASSED {

@@ -10,7 +10,7 @@ use crate::form::Work;
 use crate::{codes, expr};
 
 impl Compiler<'_> {
-    pub fn sql(&mut self, kind: ToolKind, name: &str, inputs: &mut Inputs, span: Span) -> Option<Work> {
+    pub(crate) fn sql(&mut self, kind: ToolKind, name: &str, inputs: &mut Inputs, span: Span) -> Option<Work> {
         let statement = self.one_of(inputs, &["command", "query", "statement", "commands", "sql"]);
         let params = inputs.object.take_entry("params");
         for unsupported in ["script", "pool"] {
@@ -49,7 +49,7 @@ impl Compiler<'_> {
     }
 
     /// One text, or several.
-    pub fn statements(&mut self, node: &Node, params: Option<(&Key, &Node)>) -> Option<Node> {
+    pub(crate) fn statements(&mut self, node: &Node, params: Option<(&Key, &Node)>) -> Option<Node> {
         let texts: Vec<&Node> = match &node.kind {
             Kind::List(items) => items.iter().collect(),
             _ => vec![node],

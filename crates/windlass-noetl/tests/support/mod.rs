@@ -8,7 +8,7 @@ use windlass_core::plan::{
 };
 use windlass_value::{Mode, to_json};
 
-pub fn summary(plan: &Plan) -> String {
+pub(crate) fn summary(plan: &Plan) -> String {
     let mut out = format!("playbook {}\n", plan.name);
     for parameter in &plan.parameters {
         let default = parameter.default.as_ref().map_or("required".to_owned(), to_json);

@@ -20,7 +20,7 @@ const FUNCTION: &str = "add";
 
 /// One call of a tool.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub(crate) struct Call {
     pub tool: &'static str,
     pub path: String,
     pub attempt: u32,
@@ -28,17 +28,17 @@ pub struct Call {
 }
 
 /// How a run went.
-pub struct Ran {
+pub(crate) struct Ran {
     pub report: Arc<FinalReport>,
     pub calls: Vec<Call>,
     pub events: Vec<Event>,
 }
 
-pub fn json(text: &str) -> Value {
+pub(crate) fn json(text: &str) -> Value {
     parse_json(text).expect("a test's own JSON")
 }
 
-pub fn plan(text: &str) -> Plan {
+pub(crate) fn plan(text: &str) -> Plan {
     let source = Source::new("test.yaml", text);
     let options = Options {
         name: Some("test".to_owned()),
@@ -53,7 +53,7 @@ pub fn plan(text: &str) -> Plan {
 }
 
 /// Python gives what its `args` say under `gives`, else all of them; everything else is a success without a result.
-pub fn obliging(tool: &str, call: &ToolCall) -> TaskOutcome {
+pub(crate) fn obliging(tool: &str, call: &ToolCall) -> TaskOutcome {
     let args = call.input.get("args").cloned().unwrap_or_default();
     match tool {
         "python" => TaskOutcome::success(args.get("gives").cloned().unwrap_or(args)),
@@ -64,7 +64,7 @@ pub fn obliging(tool: &str, call: &ToolCall) -> TaskOutcome {
 }
 
 /// What the http tool makes of a reply.
-pub fn replied(status: i64, body: &str) -> TaskOutcome {
+pub(crate) fn replied(status: i64, body: &str) -> TaskOutcome {
     let result = Value::object([("status_code", Value::Int(status)), ("headers", json("{}")), ("data", json(body))]);
     let facts = Value::object([("http", Value::object([("status", Value::Int(status)), ("headers", json("{}"))]))]);
     let outcome = match status < 400 {
@@ -77,11 +77,11 @@ pub fn replied(status: i64, body: &str) -> TaskOutcome {
     TaskOutcome { facts, ..outcome }
 }
 
-pub async fn run(text: &str, input: &str) -> Ran {
+pub(crate) async fn run(text: &str, input: &str) -> Ran {
     run_with(text, input, obliging).await
 }
 
-pub async fn run_with(
+pub(crate) async fn run_with(
     text: &str,
     input: &str,
     answer: impl Fn(&str, &ToolCall) -> TaskOutcome + Send + Sync + 'static,
@@ -90,7 +90,7 @@ pub async fn run_with(
 }
 
 /// The last is run; the others can be called.
-pub async fn run_plans(
+pub(crate) async fn run_plans(
     texts: &[&str],
     input: &str,
     answer: impl Fn(&str, &ToolCall) -> TaskOutcome + Send + Sync + 'static,
@@ -113,7 +113,7 @@ pub async fn run_plans(
     Ran { report, calls, events }
 }
 
-pub async fn run_tools(texts: &[&str], input: &str, tools: Tools) -> (Arc<FinalReport>, Vec<Event>) {
+pub(crate) async fn run_tools(texts: &[&str], input: &str, tools: Tools) -> (Arc<FinalReport>, Vec<Event>) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let options = EngineOptions {
         tools,
@@ -149,24 +149,24 @@ pub async fn run_tools(texts: &[&str], input: &str, tools: Tools) -> (Arc<FinalR
 
 impl Ran {
     /// The output, or the status and the code of the error.
-    pub fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         match &self.report.error {
             None => to_json(&self.report.output),
             Some(error) => format!("{} {}", self.report.status.as_str(), error.code),
         }
     }
 
-    pub fn paths(&self) -> Vec<&str> {
+    pub(crate) fn paths(&self) -> Vec<&str> {
         self.calls.iter().map(|call| call.path.as_str()).collect()
     }
 
     /// Events of one kind, by path.
-    pub fn told(&self, kind: &str) -> Vec<&str> {
+    pub(crate) fn told(&self, kind: &str) -> Vec<&str> {
         self.events.iter().filter(|event| event.type_name() == kind).map(|event| &*event.path).collect()
     }
 
     /// What the calls of a tool were given, at one place of their input.
-    pub fn given(&self, tool: &str, path: &[&str]) -> Vec<String> {
+    pub(crate) fn given(&self, tool: &str, path: &[&str]) -> Vec<String> {
         let at = |input: &Value| {
             let found = path.iter().try_fold(input.clone(), |value, key| match key.parse::<usize>() {
                 Ok(index) => value.as_list().and_then(|list| list.get(index)).cloned(),

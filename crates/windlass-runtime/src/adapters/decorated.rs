@@ -52,13 +52,13 @@ pub trait RunDecorator: Send {
 pub type DecoratorFactory = Arc<dyn Fn(&Arc<str>, &str) -> Option<Box<dyn RunDecorator>> + Send + Sync>;
 
 /// Around the engine's own adapters, inside of what only the engine can do.
-pub struct Decorated<A> {
+pub(crate) struct Decorated<A> {
     inner: A,
     decorator: Box<dyn RunDecorator>,
 }
 
 impl<A: Adapter> Decorated<A> {
-    pub fn new(inner: A, decorator: Box<dyn RunDecorator>) -> Decorated<A> {
+    pub(crate) fn new(inner: A, decorator: Box<dyn RunDecorator>) -> Decorated<A> {
         Decorated { inner, decorator }
     }
 

@@ -17,7 +17,7 @@ use crate::concerns;
 /// An event is shown, and so durable, at most this long after its tick.
 const OVERDUE: Duration = Duration::from_millis(50);
 
-pub struct Durable<A> {
+pub(crate) struct Durable<A> {
     inner: A,
     post: Post,
     pending: Vec<TickEntry>,
@@ -33,7 +33,7 @@ pub struct Durable<A> {
 
 impl<A: Adapter> Durable<A> {
     /// `turns` are those that came out of the replay: their rows may not have been written.
-    pub fn new(inner: A, options: PostOptions, state: &State, turns: &[TurnRecord]) -> Durable<A> {
+    pub(crate) fn new(inner: A, options: PostOptions, state: &State, turns: &[TurnRecord]) -> Durable<A> {
         let mut buffer = TurnBuffer::default();
         buffer.extend(turns);
         Durable {

@@ -6,13 +6,13 @@ use crate::adapter::{Adapter, Next, TickKind, TickSource, TimeSource, Waiting};
 use crate::concerns;
 
 /// A run that has only waited for this long is released; it comes back on a timer, a signal or a start of the process.
-pub struct IdleRelease<A> {
+pub(crate) struct IdleRelease<A> {
     inner: A,
     after: Duration,
 }
 
 impl<A: Adapter> IdleRelease<A> {
-    pub fn new(inner: A, after: Duration) -> IdleRelease<A> {
+    pub(crate) fn new(inner: A, after: Duration) -> IdleRelease<A> {
         IdleRelease { inner, after }
     }
 }

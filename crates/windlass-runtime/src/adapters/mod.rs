@@ -10,11 +10,11 @@ mod replay;
 mod turns;
 mod unkept;
 
-pub use decorated::{Decorated, DecoratorFactory, RunDecorator};
-pub use durable::Durable;
-pub use idle_release::IdleRelease;
+pub(crate) use decorated::Decorated;
+pub use decorated::{DecoratorFactory, RunDecorator};
+pub(crate) use durable::Durable;
+pub(crate) use idle_release::IdleRelease;
 pub use local::{Local, Mail, Mailbox};
-pub use post::PostOptions;
-pub(crate) use post::{resting, standing};
+pub(crate) use post::{PostOptions, resting, standing};
 pub use replay::{Replay, Seen};
-pub use unkept::Unkept;
+pub(crate) use unkept::Unkept;

@@ -17,7 +17,7 @@ use crate::report::FinalReport;
 /// Messages taken from the inbox at once.
 const INBOX_AT_ONCE: u32 = 256;
 
-pub struct PostOptions {
+pub(crate) struct PostOptions {
     pub store: Arc<dyn Store>,
     pub writer: Arc<GroupWriter>,
     pub run: Arc<str>,
@@ -57,7 +57,7 @@ pub(super) struct Post {
 }
 
 impl Post {
-    pub fn new(options: PostOptions, committed: u64) -> Post {
+    pub(crate) fn new(options: PostOptions, committed: u64) -> Post {
         let timer = options.create.is_some().then_some(None);
         Post {
             options,
@@ -75,18 +75,18 @@ impl Post {
     }
 
     /// For a run that goes on from a state. If it was made from that of another run, the store does not know its forms.
-    pub fn going_on(mut self, state: &State) -> Post {
+    pub(crate) fn going_on(mut self, state: &State) -> Post {
         self.forms = Some(state.forms.changes).filter(|_| state.forms.open.is_empty());
         self
     }
 
-    pub fn listing_waits(mut self) -> Post {
+    pub(crate) fn listing_waits(mut self) -> Post {
         self.lists_waits = true;
         self
     }
 
     /// Messages of the store as ticks. They are consumed in the transaction of their tick.
-    pub fn read_inbox(&mut self) -> Next {
+    pub(crate) fn read_inbox(&mut self) -> Next {
         let rows = match self.options.store.inbox(&self.options.run, INBOX_AT_ONCE) {
             Ok(rows) => rows,
             // What cannot be read now is still there at the next nudge.
@@ -105,7 +105,7 @@ impl Post {
     }
 
     /// What a tick leads to that other runs must hear of.
-    pub fn note(&mut self, tick: &Tick, output: &Output) {
+    pub(crate) fn note(&mut self, tick: &Tick, output: &Output) {
         for command in &output.commands {
             if let Command::CancelChild { key } = command {
                 self.unwanted.push(self.cancel_of_child(key, tick.at));
@@ -119,14 +119,14 @@ impl Post {
     }
 
     /// There is something that the store has not been told.
-    pub fn owes(&self, state: &State) -> bool {
+    pub(crate) fn owes(&self, state: &State) -> bool {
         self.status != Some(self.standing(state))
             || self.forms != Some(state.forms.changes)
             || !(self.consumed.is_empty() && self.messages.is_empty() && self.unwanted.is_empty())
     }
 
     /// All that is owed, as a batch for the rest to be added to.
-    pub fn batch(&mut self, state: &State, blobs: Vec<(BlobHash, Vec<u8>)>) -> RunBatch {
+    pub(crate) fn batch(&mut self, state: &State, blobs: Vec<(BlobHash, Vec<u8>)>) -> RunBatch {
         // Looked at once: of a run with very many waits that takes a while.
         let status = self.standing(state);
         RunBatch {
@@ -142,7 +142,7 @@ impl Post {
         }
     }
 
-    pub fn empty_batch(&self) -> RunBatch {
+    pub(crate) fn empty_batch(&self) -> RunBatch {
         RunBatch {
             run: self.options.run.clone(),
             epoch: self.options.epoch,
@@ -226,7 +226,7 @@ impl Post {
         Some(InboxRow { run: parent.clone(), request_id, body: codec::encode(&tick), at })
     }
 
-    pub async fn commit(&mut self, batch: RunBatch) -> Result<(), RuntimeError> {
+    pub(crate) async fn commit(&mut self, batch: RunBatch) -> Result<(), RuntimeError> {
         let ticks = batch.record.as_ref().map_or(0, |record| u64::from(record.ticks));
         let creates = batch.create.is_some();
         let last = batch.release || batch.status.as_ref().is_some_and(|change| change.status.is_final());
@@ -252,13 +252,13 @@ impl Post {
         }
     }
 
-    pub fn load(&self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
+    pub(crate) fn load(&self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
         let Some(bytes) = self.options.store.blob(hash)? else { return Ok(None) };
         codec::blob_value(hash, &bytes).map(Some)
     }
 
     /// A run that is left in the middle is given back, so that another process can go on with it at once.
-    pub fn give_back(&self) {
+    pub(crate) fn give_back(&self) {
         if !self.let_go && self.begun_before() {
             let _ = self.options.store.release(&self.options.run, self.options.epoch);
         }

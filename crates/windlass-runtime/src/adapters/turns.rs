@@ -16,10 +16,10 @@ const TRIM_EVERY: u64 = 1_000;
 const TURNS_WAITING_MAX: usize = 256;
 
 /// How long a turn waits at most for its row, so that whoever reads the history sees it soon.
-pub const TURN_WAITS_MAX: Duration = Duration::from_millis(200);
+pub(crate) const TURN_WAITS_MAX: Duration = Duration::from_millis(200);
 
 #[derive(Default)]
-pub struct TurnBuffer {
+pub(crate) struct TurnBuffer {
     pending: BTreeMap<Arc<str>, Vec<TurnRecord>>,
     count: usize,
     since: Option<Instant>,
@@ -28,7 +28,7 @@ pub struct TurnBuffer {
 }
 
 impl TurnBuffer {
-    pub fn extend(&mut self, turns: &[TurnRecord]) {
+    pub(crate) fn extend(&mut self, turns: &[TurnRecord]) {
         if turns.is_empty() {
             return;
         }
@@ -44,17 +44,17 @@ impl TurnBuffer {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// A row for every turn would double the pages of a commit: they wait for each other, within bounds.
-    pub fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.count >= TURNS_WAITING_MAX || self.since.is_some_and(|since| since.elapsed() >= TURN_WAITS_MAX)
     }
 
     /// The rows to be written now, and the ranges that may go.
-    pub fn take(&mut self, limits: &Limits) -> (Vec<TurnRow>, Vec<TurnTrim>) {
+    pub(crate) fn take(&mut self, limits: &Limits) -> (Vec<TurnRow>, Vec<TurnTrim>) {
         let (mut rows, mut trims) = (Vec::new(), Vec::new());
         self.count = 0;
         self.since = None;

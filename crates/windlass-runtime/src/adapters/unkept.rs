@@ -10,13 +10,13 @@ use crate::adapter::{Adapter, Journal, Next, TickSource, Waiting};
 use crate::blobs::BlobCache;
 use crate::concerns;
 
-pub struct Unkept<A> {
+pub(crate) struct Unkept<A> {
     inner: A,
     post: Post,
 }
 
 impl<A: Adapter> Unkept<A> {
-    pub fn new(inner: A, options: PostOptions, state: &State) -> Unkept<A> {
+    pub(crate) fn new(inner: A, options: PostOptions, state: &State) -> Unkept<A> {
         Unkept { inner, post: Post::new(options, 0).going_on(state) }
     }
 }

@@ -54,12 +54,12 @@ struct Kept {
 
 impl Feed {
     /// For a run whose events are in the store.
-    pub fn stored() -> Feed {
+    pub(crate) fn stored() -> Feed {
         Feed { kept: None, live: OnceLock::new(), moved: Notify::new() }
     }
 
     /// For a run of which so many events are kept in memory.
-    pub fn in_memory(most: usize) -> Feed {
+    pub(crate) fn in_memory(most: usize) -> Feed {
         let kept = Kept { events: VecDeque::new(), most: most.max(1), ended: false };
         Feed { kept: Some(Mutex::new(kept)), live: OnceLock::new(), moved: Notify::new() }
     }
@@ -69,12 +69,12 @@ impl Feed {
     }
 
     /// Events from now on, for a reader that may miss some when it is slow.
-    pub fn subscribe(&self) -> broadcast::Receiver<Event> {
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Event> {
         self.live.get_or_init(|| broadcast::channel(EVENTS_BEHIND_MAX).0).subscribe()
     }
 
     /// The one way by which an event leaves a run. It is durable, as far as the run's events ever are.
-    pub fn show(&self, event: Event) {
+    pub(crate) fn show(&self, event: Event) {
         if let Some(live) = self.live.get().filter(|live| live.receiver_count() > 0) {
             // A subscriber that has just gone misses nothing.
             let _ = live.send(event.clone());
@@ -89,7 +89,7 @@ impl Feed {
     }
 
     /// The run has ended or left this engine.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         if let Some(mut kept) = self.kept() {
             kept.ended = true;
         }
@@ -97,7 +97,7 @@ impl Feed {
     }
 
     /// Readers look again, whether or not there is something new.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.moved.notify_waiters();
     }
 
@@ -116,7 +116,7 @@ pub(super) struct Shelf {
 }
 
 impl Shelf {
-    pub fn put(&mut self, run: &Arc<str>, feed: &Arc<Feed>, most: usize) {
+    pub(crate) fn put(&mut self, run: &Arc<str>, feed: &Arc<Feed>, most: usize) {
         if feed.kept.is_none() {
             return;
         }

@@ -47,18 +47,18 @@ pub struct EngineFigures {
 }
 
 impl Counts {
-    pub fn ticked(&self, turns: usize) {
+    pub(crate) fn ticked(&self, turns: usize) {
         self.ticks.fetch_add(1, Ordering::Relaxed);
         if turns > 0 {
             self.turns.fetch_add(turns as u64, Ordering::Relaxed);
         }
     }
 
-    pub fn started(&self, definition: &Arc<str>) {
+    pub(crate) fn started(&self, definition: &Arc<str>) {
         self.count(definition, |runs| runs.started += 1);
     }
 
-    pub fn ended(&self, definition: &Arc<str>, status: Status) {
+    pub(crate) fn ended(&self, definition: &Arc<str>, status: Status) {
         self.count(definition, |runs| *runs.ended.entry(status.as_str()).or_default() += 1);
     }
 

@@ -171,7 +171,7 @@ pub(crate) struct Tracked {
 
 impl Tracked {
     /// Whether its mail goes there.
-    pub fn is_in(&self, mailbox: &Mailbox) -> bool {
+    pub(crate) fn is_in(&self, mailbox: &Mailbox) -> bool {
         self.mailbox.as_ref().is_some_and(|own| own.same_channel(mailbox))
     }
 }
@@ -188,7 +188,7 @@ const CHANGES_KEPT: usize = 4_096;
 
 /// What a handle can see of a run's fate.
 #[derive(Clone, Debug)]
-pub enum RunEnd {
+pub(crate) enum RunEnd {
     Open,
     Ended(Arc<FinalReport>),
     Failed(RuntimeError),
@@ -454,7 +454,7 @@ impl Inner {
         }
     }
 
-    pub fn runs(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Tracked>> {
+    pub(crate) fn runs(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Tracked>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -466,7 +466,7 @@ impl Inner {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn is_closing(&self) -> bool {
+    pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)
     }
 
@@ -492,7 +492,7 @@ impl Inner {
         }
     }
 
-    pub fn program(&self, hash: &BlobHash) -> Result<Arc<Program>, RuntimeError> {
+    pub(crate) fn program(&self, hash: &BlobHash) -> Result<Arc<Program>, RuntimeError> {
         if let Some(program) = self.programs().get(hash) {
             return Ok(program.clone());
         }
@@ -539,16 +539,16 @@ impl Inner {
         self.runs().remove(run);
     }
 
-    pub fn is_resident(&self, run: &str) -> bool {
+    pub(crate) fn is_resident(&self, run: &str) -> bool {
         self.runs().get(run).is_some_and(|tracked| tracked.mailbox.is_some())
     }
 
-    pub fn tell_end(&self, run: &str, end: RunEnd) {
+    pub(crate) fn tell_end(&self, run: &str, end: RunEnd) {
         self.tell_end_if(run, end, |_| true);
     }
 
     /// The same from a loop that has let go of a run: somebody else may have brought it back by now, and goes on with it.
-    pub fn tell_end_of(&self, run: &str, mailbox: &Mailbox, end: RunEnd) {
+    pub(crate) fn tell_end_of(&self, run: &str, mailbox: &Mailbox, end: RunEnd) {
         self.tell_end_if(run, end, |tracked| tracked.is_in(mailbox));
     }
 
@@ -567,14 +567,14 @@ impl Inner {
         }
     }
 
-    pub fn tell_change(&self, run: &Arc<str>, status: RunStatus) {
+    pub(crate) fn tell_change(&self, run: &Arc<str>, status: RunStatus) {
         if self.changes.receiver_count() > 0 {
             // Whoever has just gone need not hear it.
             let _ = self.changes.send(RunChange { run: run.clone(), status });
         }
     }
 
-    pub fn nudge_run(&self, run: &str) {
+    pub(crate) fn nudge_run(&self, run: &str) {
         if let Some(mailbox) = self.runs().get(run).and_then(|tracked| tracked.mailbox.as_ref()) {
             // A loop that has just ended will not need it.
             let _ = mailbox.send(crate::adapters::Mail::Inbox);

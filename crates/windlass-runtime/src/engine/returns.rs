@@ -96,7 +96,7 @@ impl Engine {
 
 impl Inner {
     /// The right to bring a run back; None while somebody else has it.
-    pub fn try_turn_to_return(self: &Arc<Self>, run: &Arc<str>) -> Option<ReturnTurn> {
+    pub(crate) fn try_turn_to_return(self: &Arc<Self>, run: &Arc<str>) -> Option<ReturnTurn> {
         let mut returning = self.returning.lock().unwrap_or_else(PoisonError::into_inner);
         returning.insert(run.clone()).then(|| ReturnTurn { inner: self.clone(), run: run.clone() })
     }

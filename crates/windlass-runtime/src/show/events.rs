@@ -115,7 +115,7 @@ pub fn event_value(run: &str, piece: &Piece) -> Value {
     }
 }
 
-pub fn event_of_run(run: &str, event: &Event) -> Value {
+fn event_of_run(run: &str, event: &Event) -> Value {
     let mut map = event.to_wire(Some(run));
     for (key, value) in map.iter_mut().filter(|(key, value)| has_hint(key, value)) {
         *value = with_hint(run, key, value);
@@ -146,6 +146,6 @@ fn with_hint(run: &str, key: &str, value: &Value) -> Value {
     Value::map(map)
 }
 
-pub fn hint_of_run(hint: &str, run: &str) -> String {
+pub(crate) fn hint_of_run(hint: &str, run: &str) -> String {
     hint.replace(" RUN", &format!(" {run}"))
 }

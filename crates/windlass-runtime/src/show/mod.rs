@@ -10,7 +10,8 @@ mod places;
 mod tree;
 mod turns;
 
-pub use events::{Piece, StoredEvents, event_of_run, event_value, hint_of_run, last_before, newest_event};
+use events::hint_of_run;
+pub use events::{Piece, StoredEvents, event_value, last_before, newest_event};
 pub use facts::{LoopFact, LoopFacts, loop_facts, turns_most, turns_of};
 pub use image::{Seen, duration_of, error_of, live_owner, now_of, report_of, status_of};
 pub use places::span_of;

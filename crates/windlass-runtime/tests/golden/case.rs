@@ -19,7 +19,7 @@ const SCRIPT: &str = "=== script\n";
 /// The tools that definitions may name. None of them is there: the script says what they give.
 const TOOLS: [&str; 7] = ["http", "http_call", "postgres", "python", "shell", "echo", "chat"];
 
-pub struct Case {
+pub(crate) struct Case {
     /// `DIALECT/NAME`.
     pub name: String,
     path: PathBuf,
@@ -31,7 +31,7 @@ pub struct Case {
 
 impl Case {
     /// Every file below `cases`, in order.
-    pub fn all() -> Vec<Case> {
+    pub(crate) fn all() -> Vec<Case> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cases");
         let mut cases: Vec<Case> = Vec::new();
         for folder in entries(&root) {
@@ -59,11 +59,11 @@ impl Case {
         }
     }
 
-    pub fn journal_path(&self) -> PathBuf {
+    pub(crate) fn journal_path(&self) -> PathBuf {
         self.path.with_extension("jsonl")
     }
 
-    pub fn program(&self) -> Program {
+    pub(crate) fn program(&self) -> Program {
         let mut languages = wdl::languages();
         let others: [Arc<dyn Language>; 4] = [Arc::new(Jinja), Arc::new(Steps), Arc::new(Cel), Arc::new(Agent)];
         languages.extend(others);
@@ -71,7 +71,7 @@ impl Case {
         Program::load(self.plan(), &languages, self.limits.clone()).expect("a plan that loads")
     }
 
-    pub fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> Plan {
         let source = Source::new("golden", &*self.definition);
         let registered = Registered { definitions: vec!["child".to_owned()], ..Registered::default() };
         let (tools, limits) = (TOOLS.map(str::to_owned).to_vec(), self.limits.clone());

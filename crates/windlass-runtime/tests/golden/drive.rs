@@ -72,7 +72,7 @@ struct Driver<'p> {
 }
 
 /// Runs a case from its start to its end, or until it waits for something that the script does not have.
-pub fn run(case: &Case) -> Journal {
+pub(crate) fn run(case: &Case) -> Journal {
     let program = case.program();
     let mut driver = Driver {
         run: Run::new(&program),
@@ -214,14 +214,14 @@ impl Driver<'_> {
 
 /// What happens between two ticks of a replay.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Between {
+pub(crate) enum Between {
     Nothing,
     /// The state is written and read back.
     Snapshot,
 }
 
 /// Every tick gives the commands that were written down, and the last one the same state.
-pub fn replay(case: &Case, journal: &Journal, between: Between) {
+pub(crate) fn replay(case: &Case, journal: &Journal, between: Between) {
     let program = case.program();
     let mut run = Run::new(&program);
     for (number, entry) in journal.entries.iter().enumerate() {
@@ -238,7 +238,7 @@ pub fn replay(case: &Case, journal: &Journal, between: Between) {
 }
 
 /// After each tick the process is lost and another one takes over.
-pub fn restart_everywhere(case: &Case, journal: &Journal) {
+pub(crate) fn restart_everywhere(case: &Case, journal: &Journal) {
     let program = case.program();
     let mut run = Run::new(&program);
     for entry in &journal.entries {
@@ -252,7 +252,7 @@ pub fn restart_everywhere(case: &Case, journal: &Journal) {
 }
 
 /// All commands of a journal.
-pub fn commands(case: &Case, journal: &Journal) -> Vec<Command> {
+pub(crate) fn commands(case: &Case, journal: &Journal) -> Vec<Command> {
     let program = case.program();
     let mut run = Run::new(&program);
     journal.entries.iter().flat_map(|entry| run.reduce(&case.name, &entry.tick).commands).collect()

@@ -8,13 +8,13 @@ use serde_json::{Value as Json, json};
 use windlass_core::{Command, Output, Tick};
 use windlass_value::Value;
 
-pub struct Journal {
+pub(crate) struct Journal {
     pub entries: Vec<Entry>,
     pub end: End,
 }
 
 #[derive(Serialize, Deserialize)]
-pub struct Entry {
+pub(crate) struct Entry {
     #[serde(flatten)]
     pub tick: Tick,
     pub commands: Vec<Json>,
@@ -25,7 +25,7 @@ pub struct Entry {
 
 /// The last line.
 #[derive(Serialize, Deserialize, PartialEq, Debug)]
-pub struct End {
+pub(crate) struct End {
     /// Null of a run that waits for something outside.
     pub result: Json,
     /// Hash of the state as a snapshot would hold it.
@@ -33,13 +33,13 @@ pub struct End {
 }
 
 impl Entry {
-    pub fn new(tick: &Tick, output: &Output) -> Entry {
+    pub(crate) fn new(tick: &Tick, output: &Output) -> Entry {
         let history = output.turns.iter().map(|turn| json!(turn)).collect();
         Entry { tick: tick.clone(), commands: commands(tick, output), history }
     }
 }
 
-pub fn commands(tick: &Tick, output: &Output) -> Vec<Json> {
+pub(crate) fn commands(tick: &Tick, output: &Output) -> Vec<Json> {
     output.commands.iter().map(|command| shown(tick, command)).collect()
 }
 
@@ -54,12 +54,12 @@ fn shown(tick: &Tick, command: &Command) -> Json {
 }
 
 impl Journal {
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let entries = self.entries.iter().map(|entry| json!(entry).to_string() + "\n");
         entries.chain([json!(self.end).to_string() + "\n"]).collect()
     }
 
-    pub fn parse(name: &str, text: &str) -> Journal {
+    pub(crate) fn parse(name: &str, text: &str) -> Journal {
         let (entries, end) = text.trim_end().rsplit_once('\n').unwrap_or_else(|| panic!("{name}: too short"));
         let entry = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{name}: {error}: {line}"));
         let entries = entries.lines().map(entry).collect();
@@ -68,7 +68,7 @@ impl Journal {
 }
 
 /// The first line that differs, from both.
-pub fn first_difference(expected: &str, actual: &str) -> Option<String> {
+pub(crate) fn first_difference(expected: &str, actual: &str) -> Option<String> {
     if expected == actual {
         return None;
     }

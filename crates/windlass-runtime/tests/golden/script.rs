@@ -22,10 +22,10 @@ use windlass_value::{Duration, Timestamp, Value, to_json};
 /// How long a result takes that does not say.
 const AFTER_MS: u64 = 10;
 
-pub struct Script(Value);
+pub(crate) struct Script(Value);
 
 /// The end of a dispatch or of a child run, after some time.
-pub enum Reply<T> {
+pub(crate) enum Reply<T> {
     After(Duration, T),
     /// The worker loses its lease after this time.
     Lost(Duration),
@@ -33,7 +33,7 @@ pub enum Reply<T> {
 }
 
 impl Script {
-    pub fn new(script: Value) -> Script {
+    pub(crate) fn new(script: Value) -> Script {
         Script(script)
     }
 
@@ -41,12 +41,12 @@ impl Script {
         self.0.get(key).cloned().unwrap_or_default()
     }
 
-    pub fn input(&self) -> Value {
+    pub(crate) fn input(&self) -> Value {
         self.part("input")
     }
 
     /// What comes from outside, in the order of the script.
-    pub fn outside(&self) -> Vec<(Timestamp, TickKind)> {
+    pub(crate) fn outside(&self) -> Vec<(Timestamp, TickKind)> {
         let entry = |entry: &Value| {
             let at = Timestamp(entry.get("at").and_then(Value::as_int).unwrap_or(0) * 1_000);
             let kind = match entry.get("tick") {
@@ -70,7 +70,7 @@ impl Script {
     }
 
     /// `number` is how often something was dispatched at this path before.
-    pub fn result(&self, job: &Job, number: usize) -> Reply<TaskOutcome> {
+    pub(crate) fn result(&self, job: &Job, number: usize) -> Reply<TaskOutcome> {
         let results = self.part("results");
         let step = job.path().rsplit_once('.').map_or("", |(step, _)| step);
         let entry = [&**job.path(), step, &*job.tool].into_iter().find_map(|key| results.get(key));
@@ -83,7 +83,7 @@ impl Script {
         })
     }
 
-    pub fn child(&self, definition: &str, number: usize) -> Reply<(Status, TaskOutcome)> {
+    pub(crate) fn child(&self, definition: &str, number: usize) -> Reply<(Status, TaskOutcome)> {
         let children = self.part("children");
         let entry = children.get(definition).and_then(|entry| one_of(entry, number)).unwrap_or_default();
         reply(&entry, |entry| {

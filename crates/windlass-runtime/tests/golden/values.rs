@@ -6,18 +6,18 @@ use windlass_core::Values;
 use windlass_value::{BlobHash, Stored, Value, encode};
 
 #[derive(Default)]
-pub struct ColdValues {
+pub(crate) struct ColdValues {
     blobs: BTreeMap<BlobHash, Value>,
     loaded: BTreeSet<BlobHash>,
 }
 
 impl ColdValues {
     /// Empties the cache, before each tick.
-    pub fn evict(&mut self) {
+    pub(crate) fn evict(&mut self) {
         self.loaded.clear();
     }
 
-    pub fn load(&mut self, hashes: &[BlobHash]) {
+    pub(crate) fn load(&mut self, hashes: &[BlobHash]) {
         for hash in hashes {
             assert!(self.blobs.contains_key(hash), "{hash} was never put");
             self.loaded.insert(*hash);

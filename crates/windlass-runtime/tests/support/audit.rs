@@ -14,7 +14,7 @@ use super::limits;
 
 /// A finished run, as far as it must not depend on crashes.
 #[derive(Debug, PartialEq)]
-pub struct Audit {
+pub(crate) struct Audit {
     pub report: String,
     /// Kind and path of every event, sorted: parallel branches may come in any order.
     pub events: Vec<(String, String)>,
@@ -24,7 +24,7 @@ pub struct Audit {
     pub runs: BTreeMap<String, &'static str>,
 }
 
-pub fn audit(store: &MemoryStore, run: &str) -> Audit {
+pub(crate) fn audit(store: &MemoryStore, run: &str) -> Audit {
     assert_eq!(store.verify().expect("a store that can be read"), Vec::<String>::new());
     let row = store.run(run).expect("readable").expect("the run is there");
     let report: FinalReport = codec::decode(&row.result.clone().expect("an end"), "result").expect("a report");
@@ -41,18 +41,18 @@ pub fn audit(store: &MemoryStore, run: &str) -> Audit {
 }
 
 /// Everything a caller sees of a run's end, stored values put in.
-pub fn shown(store: &dyn StoreRead, report: &FinalReport) -> String {
+pub(crate) fn shown(store: &dyn StoreRead, report: &FinalReport) -> String {
     let value = resolve(store, &Value::map(report.to_value())).expect("all values are there");
     to_json(&value)
 }
 
-pub fn entries(store: &dyn StoreRead, run: &str) -> Vec<TickEntry> {
+pub(crate) fn entries(store: &dyn StoreRead, run: &str) -> Vec<TickEntry> {
     let rows = store.journal(run, 0, u32::MAX).expect("readable");
     rows.iter().flat_map(|row| codec::decode::<Vec<TickEntry>>(&row.body, "row").expect("a row")).collect()
 }
 
 /// The events of a run: numbered from 1, none missing, none twice.
-pub fn events(store: &dyn StoreRead, run: &str) -> Vec<Event> {
+pub(crate) fn events(store: &dyn StoreRead, run: &str) -> Vec<Event> {
     let events: Vec<Event> = entries(store, run).into_iter().flat_map(|entry| entry.events).collect();
     let numbers: Vec<u64> = events.iter().map(|event| event.seq).collect();
     assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>(), "events are numbered without a gap");
@@ -66,7 +66,7 @@ fn sorted(events: &[Event]) -> Vec<(String, String)> {
 }
 
 /// Replays the whole journal from nothing: every digest is compared, and the end is the one that was told.
-pub fn replays(store: &dyn StoreRead, run: &str) -> RunImage {
+pub(crate) fn replays(store: &dyn StoreRead, run: &str) -> RunImage {
     let row = store.run(run).expect("readable").expect("the run is there");
     let program = program_of(store, run, limits());
     let mut image = RunImage::new(new_state(&row.run, &program, row.created_at));
@@ -76,7 +76,7 @@ pub fn replays(store: &dyn StoreRead, run: &str) -> RunImage {
     image
 }
 
-pub fn program_of(store: &dyn StoreRead, run: &str, limits: Limits) -> Arc<Program> {
+pub(crate) fn program_of(store: &dyn StoreRead, run: &str, limits: Limits) -> Arc<Program> {
     let row = store.run(run).expect("readable").expect("the run is there");
     let plan = store.plan(&row.plan).expect("readable").expect("the plan is there");
     let plan = codec::decode(&plan.body, "a plan").expect("a plan");
@@ -86,7 +86,7 @@ pub fn program_of(store: &dyn StoreRead, run: &str, limits: Limits) -> Arc<Progr
 }
 
 /// The history of one loop: rows hold consecutive turns, and no turn is in two of them.
-pub fn turns(store: &dyn StoreRead, run: &str, path: &str) -> BTreeMap<u64, String> {
+pub(crate) fn turns(store: &dyn StoreRead, run: &str, path: &str) -> BTreeMap<u64, String> {
     let mut turns = BTreeMap::new();
     for row in store.turns(run, path, 0, u32::MAX).expect("readable") {
         let TurnPack(pack) = codec::decode(&row.body, "turns").expect("turns");

@@ -1,10 +1,10 @@
 //! A world to run workflows in: definitions as text, tools that keep a ledger, engines on a store that can crash.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-pub mod audit;
-pub mod nets;
-pub mod plans;
-pub mod shop;
+pub(crate) mod audit;
+pub(crate) mod nets;
+pub(crate) mod plans;
+pub(crate) mod shop;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -24,12 +24,12 @@ use windlass_value::{Value, parse_json, to_json};
 /// Nothing here takes this long; whoever waits longer has found a hang.
 const HANG: Duration = Duration::from_secs(120);
 
-pub fn json(text: &str) -> Value {
+pub(crate) fn json(text: &str) -> Value {
     parse_json(text).expect("a test's own JSON")
 }
 
 /// Limits wide enough for long loops.
-pub fn limits() -> Limits {
+pub(crate) fn limits() -> Limits {
     Limits {
         loop_turns_max: 10_000_000,
         loop_time_max: windlass_value::Duration::from_secs(7 * 86_400),
@@ -37,7 +37,7 @@ pub fn limits() -> Limits {
     }
 }
 
-pub fn loom(text: &str) -> Plan {
+pub(crate) fn loom(text: &str) -> Plan {
     let source = Source::new("test.json", text);
     let tools = ["noop", "http", "count", "flaky", "gate", "panic", "never", "big"].map(str::to_owned);
     let options = windlass_loom::Options {
@@ -59,7 +59,7 @@ pub fn loom(text: &str) -> Plan {
 
 /// One call of a tool.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Effect {
+pub(crate) struct Effect {
     pub tool: &'static str,
     pub key: Arc<str>,
     pub path: Arc<str>,
@@ -69,7 +69,7 @@ pub struct Effect {
 
 /// The outside: what tools were asked to do, and the gates that hold them.
 #[derive(Clone, Default)]
-pub struct World(Arc<Shared>);
+pub(crate) struct World(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
@@ -82,22 +82,22 @@ struct Shared {
 
 /// How many calls are being made, now and at most.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Crowd {
+pub(crate) struct Crowd {
     pub now: usize,
     pub most: usize,
 }
 
 impl World {
-    pub fn new() -> World {
+    pub(crate) fn new() -> World {
         windlass_testing::log::install();
         World::default()
     }
 
-    pub fn ledger(&self) -> Vec<Effect> {
+    pub(crate) fn ledger(&self) -> Vec<Effect> {
         locked(&self.0.ledger).clone()
     }
 
-    pub fn keys(&self) -> BTreeMap<Arc<str>, Vec<Effect>> {
+    pub(crate) fn keys(&self) -> BTreeMap<Arc<str>, Vec<Effect>> {
         let mut keys: BTreeMap<Arc<str>, Vec<Effect>> = BTreeMap::new();
         for effect in self.ledger() {
             keys.entry(effect.key.clone()).or_default().push(effect);
@@ -105,22 +105,22 @@ impl World {
         keys
     }
 
-    pub fn called_off(&self) -> Vec<Arc<str>> {
+    pub(crate) fn called_off(&self) -> Vec<Arc<str>> {
         locked(&self.0.called_off).clone()
     }
 
-    pub fn crowd(&self) -> Crowd {
+    pub(crate) fn crowd(&self) -> Crowd {
         *locked(&self.0.inside)
     }
 
     /// Lets everybody through who waits at this gate, now and later.
-    pub fn open(&self, gate: &str) {
+    pub(crate) fn open(&self, gate: &str) {
         self.0.gates.send_modify(|open| {
             open.insert(gate.to_owned());
         });
     }
 
-    pub async fn calls(&self, at_least: usize) {
+    pub(crate) async fn calls(&self, at_least: usize) {
         until(|| self.ledger().len() >= at_least).await;
     }
 
@@ -138,7 +138,7 @@ impl World {
         Inside(self.clone())
     }
 
-    pub fn tools(&self) -> Tools {
+    pub(crate) fn tools(&self) -> Tools {
         let [count, flaky, gate, never, big, slow] = [(); 6].map(|()| self.clone());
         Tools::new()
             .with_fn("noop", |_| async { TaskOutcome::success(Value::Null) })
@@ -219,12 +219,12 @@ impl Drop for Inside {
     }
 }
 
-pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Polls a condition that something in the background will make true.
-pub async fn until(condition: impl Fn() -> bool) {
+pub(crate) async fn until(condition: impl Fn() -> bool) {
     let begun = Instant::now();
     while !condition() {
         assert!(begun.elapsed() < HANG, "it never came true");
@@ -232,11 +232,11 @@ pub async fn until(condition: impl Fn() -> bool) {
     }
 }
 
-pub async fn in_time<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(HANG, future).await.expect("it hangs")
 }
 
-pub fn options(world: &World) -> EngineOptions {
+pub(crate) fn options(world: &World) -> EngineOptions {
     EngineOptions {
         tools: world.tools(),
         languages: wdl::languages(),
@@ -246,19 +246,19 @@ pub fn options(world: &World) -> EngineOptions {
     }
 }
 
-pub fn engine(store: &Arc<MemoryStore>, world: &World) -> Engine {
+pub(crate) fn engine(store: &Arc<MemoryStore>, world: &World) -> Engine {
     engine_with(store, options(world))
 }
 
-pub fn engine_with(store: &Arc<MemoryStore>, options: EngineOptions) -> Engine {
+pub(crate) fn engine_with(store: &Arc<MemoryStore>, options: EngineOptions) -> Engine {
     let store: Arc<dyn Store> = store.clone();
     Engine::new(store, options).expect("an engine")
 }
 
-pub fn named(id: &str) -> StartOptions {
+pub(crate) fn named(id: &str) -> StartOptions {
     StartOptions { id: Some(id.to_owned()), ..StartOptions::default() }
 }
 
-pub fn in_virtual_time(id: &str) -> StartOptions {
+pub(crate) fn in_virtual_time(id: &str) -> StartOptions {
     StartOptions { virtual_time: true, ..named(id) }
 }

@@ -9,7 +9,7 @@ use windlass_runtime::{ToolCall, Tools};
 use windlass_value::{CompileError, Duration, EvalError, Expression, Language, Level, Meter, Mode, Scope, Value};
 
 /// The one expression of these plans: the token that a body runs for.
-pub struct Tokens;
+pub(crate) struct Tokens;
 
 struct Token;
 
@@ -31,7 +31,7 @@ impl Expression for Token {
 }
 
 /// A place: its name, which is the kind that it accepts and the tool that it calls; how many at once; how it joins.
-pub fn net(steps: &[(&str, u32, Join)]) -> Plan {
+pub(crate) fn net(steps: &[(&str, u32, Join)]) -> Plan {
     let mut plan = Plan::new("net", "rust", "");
     let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(Duration::ZERO)));
     let root = plan.add_node(Node::new("net", "net", None, placeholder));
@@ -55,16 +55,16 @@ pub fn net(steps: &[(&str, u32, Join)]) -> Plan {
     plan
 }
 
-pub fn event(kind: &str, payload: Value) -> Value {
+pub(crate) fn event(kind: &str, payload: Value) -> Value {
     Value::object([("kind", Value::from(kind)), ("payload", payload)])
 }
 
 /// Two steps that pass the number `left` to and fro until it is spent, with the tools `ping` and `pong`.
-pub fn ping_pong() -> Plan {
+pub(crate) fn ping_pong() -> Plan {
     net(&[("ping", 1, Join::None), ("pong", 1, Join::None)])
 }
 
-pub fn left(count: i64) -> Value {
+pub(crate) fn left(count: i64) -> Value {
     Value::object([("left", count)])
 }
 
@@ -73,7 +73,7 @@ fn passed_on(call: &ToolCall, to: &str) -> TaskOutcome {
     TaskOutcome::success(event(if now > 0 { to } else { "done" }, left(now - 1)))
 }
 
-pub fn ping_pong_tools(tools: Tools) -> Tools {
+pub(crate) fn ping_pong_tools(tools: Tools) -> Tools {
     tools
         .with_fn("ping", |call| async move { passed_on(&call, "pong") })
         .with_fn("pong", |call| async move { passed_on(&call, "ping") })

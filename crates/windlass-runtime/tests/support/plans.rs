@@ -10,13 +10,13 @@ use windlass_value::{BlobHash, Duration, Level, Mode, Value};
 
 use super::json;
 
-pub struct Steps {
+pub(crate) struct Steps {
     plan: Plan,
     nodes: Vec<NodeId>,
 }
 
 /// Steps one after the other; the run's output is what the last one gives.
-pub fn steps(name: &str) -> Steps {
+pub(crate) fn steps(name: &str) -> Steps {
     let mut plan = Plan::new(name, "test", "");
     let placeholder = NodeKind::Wait(Wait::Delay(windlass_core::plan::Amount::Fixed(Duration::ZERO)));
     plan.add_node(Node { hidden: true, ..Node::new("root", "graph", None, placeholder) });
@@ -24,24 +24,24 @@ pub fn steps(name: &str) -> Steps {
 }
 
 impl Steps {
-    pub fn expression(&mut self, source: Value) -> ExprId {
+    pub(crate) fn expression(&mut self, source: Value) -> ExprId {
         let (mode, span) = (Mode::Value, SourceSpan::default());
         self.plan.add_expression(ExpressionSource { language: "wdl".into(), source, mode, span })
     }
 
-    pub fn step(mut self, name: &str, kind: NodeKind) -> Steps {
+    pub(crate) fn step(mut self, name: &str, kind: NodeKind) -> Steps {
         let node = self.plan.add_node(Node::new(name, "test", Some(NodeId(0)), kind));
         self.nodes.push(node);
         self
     }
 
-    pub fn effect(mut self, name: &str, tool: &str, input: &str) -> Steps {
+    pub(crate) fn effect(mut self, name: &str, tool: &str, input: &str) -> Steps {
         let input = self.expression(json(input));
         self.step(name, NodeKind::lone(Action::Effect(Effect::new(tool, input))))
     }
 
     /// Effects one after the other in one pipeline: label, tool, input.
-    pub fn pipeline(mut self, name: &str, tasks: &[(&str, &str, &str)]) -> Steps {
+    pub(crate) fn pipeline(mut self, name: &str, tasks: &[(&str, &str, &str)]) -> Steps {
         let mut task = |(label, tool, input): &(&str, &str, &str)| {
             let input = self.expression(json(input));
             let action = Action::Effect(Effect::new(*tool, input));
@@ -51,39 +51,39 @@ impl Steps {
         self.step(name, NodeKind::Pipeline(Pipeline { tasks }))
     }
 
-    pub fn signal(self, name: &str, signal: &str) -> Steps {
+    pub(crate) fn signal(self, name: &str, signal: &str) -> Steps {
         let wait = Wait::Signal { name: signal.into(), requirements: None, deadline: None, form: None };
         self.step(name, NodeKind::Wait(wait))
     }
 
-    pub fn delay(self, name: &str, delay: Duration) -> Steps {
+    pub(crate) fn delay(self, name: &str, delay: Duration) -> Steps {
         self.step(name, NodeKind::Wait(Wait::Delay(windlass_core::plan::Amount::Fixed(delay))))
     }
 
-    pub fn compose(mut self, name: &str, value: &str) -> Steps {
+    pub(crate) fn compose(mut self, name: &str, value: &str) -> Steps {
         let value = self.expression(json(value));
         self.step(name, NodeKind::evaluate(value))
     }
 
     /// Answers whoever started the run; a good answer or not.
-    pub fn reply(mut self, name: &str, value: &str, good: bool) -> Steps {
+    pub(crate) fn reply(mut self, name: &str, value: &str, good: bool) -> Steps {
         let (value, good) = (self.expression(json(value)), self.expression(Value::Bool(good)));
         self.step(name, NodeKind::lone(Action::Reply { value, good: Some(good) }))
     }
 
     /// What calls of this name mean.
-    pub fn pin(mut self, name: &str, plan: BlobHash) -> Steps {
+    pub(crate) fn pin(mut self, name: &str, plan: BlobHash) -> Steps {
         self.plan.pins.push((name.into(), plan));
         self
     }
 
-    pub fn call(mut self, name: &str, definition: &str, input: &str) -> Steps {
+    pub(crate) fn call(mut self, name: &str, definition: &str, input: &str) -> Steps {
         let (definition, input) = (self.expression(Value::from(definition)), self.expression(json(input)));
         self.step(name, NodeKind::Call(Call { definition, input }))
     }
 
     /// The plan, with named outputs.
-    pub fn gives(mut self, outputs: &[(&str, &str)]) -> Plan {
+    pub(crate) fn gives(mut self, outputs: &[(&str, &str)]) -> Plan {
         let named: Vec<_> =
             outputs.iter().map(|(name, text)| ((*name).into(), self.expression(Value::from(*text)))).collect();
         let mut plan = self.plan();
@@ -91,7 +91,7 @@ impl Steps {
         plan
     }
 
-    pub fn plan(mut self) -> Plan {
+    pub(crate) fn plan(mut self) -> Plan {
         let succeeded = StatusSet::of([windlass_core::Status::Succeeded]);
         let after = |at: usize| match at {
             0 => Vec::new(),
@@ -114,7 +114,7 @@ impl Steps {
 }
 
 /// Two steps of a net. The first is a pipeline: a loop over three items, then a sink that fails at first; all of it twice.
-pub fn pipelined() -> Plan {
+pub(crate) fn pipelined() -> Plan {
     let mut plan = Plan::new("pipelined", "test", "");
     let mut node = |name: &str, parent: Option<u32>, hidden: bool| {
         let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(Duration::ZERO)));

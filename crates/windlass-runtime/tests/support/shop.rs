@@ -14,7 +14,7 @@ use super::{World, engine_with, in_time, locked, options};
 
 /// Run, path, input and key of a call.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
+pub(crate) struct Call {
     pub run: String,
     pub path: String,
     pub input: String,
@@ -22,30 +22,30 @@ pub struct Call {
 }
 
 #[derive(Clone, Default)]
-pub struct Shop {
+pub(crate) struct Shop {
     calls: Arc<Mutex<Vec<Call>>>,
     broken: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Shop {
-    pub fn breaks(&self, inputs: &[&str]) {
+    pub(crate) fn breaks(&self, inputs: &[&str]) {
         *locked(&self.broken) = inputs.iter().map(|input| (*input).to_owned()).collect();
     }
 
-    pub fn calls(&self) -> Vec<Call> {
+    pub(crate) fn calls(&self) -> Vec<Call> {
         locked(&self.calls).clone()
     }
 
     /// Paths and inputs of a run's calls, in order.
-    pub fn of(&self, run: &str) -> Vec<(String, String)> {
+    pub(crate) fn of(&self, run: &str) -> Vec<(String, String)> {
         self.calls().into_iter().filter(|call| call.run == run).map(|call| (call.path, call.input)).collect()
     }
 
-    pub fn paths_of(&self, run: &str) -> Vec<String> {
+    pub(crate) fn paths_of(&self, run: &str) -> Vec<String> {
         self.of(run).into_iter().map(|(path, _)| path).collect()
     }
 
-    pub fn options(&self) -> EngineOptions {
+    pub(crate) fn options(&self) -> EngineOptions {
         let shop = self.clone();
         let base = options(&World::new());
         let tools = base.tools.clone().with_fn("count", move |call| {
@@ -64,12 +64,12 @@ impl Shop {
         EngineOptions { tools, ..base }
     }
 
-    pub fn engine(&self, store: &Arc<MemoryStore>) -> Engine {
+    pub(crate) fn engine(&self, store: &Arc<MemoryStore>) -> Engine {
         engine_with(store, self.options())
     }
 
     /// Runs a plan to its end, in virtual time, as the run `old`.
-    pub async fn old_run(&self, engine: &Engine, plans: &[Plan]) -> Arc<FinalReport> {
+    pub(crate) async fn old_run(&self, engine: &Engine, plans: &[Plan]) -> Arc<FinalReport> {
         let mut hash = None;
         for plan in plans.iter().rev() {
             hash = Some(engine.add_plan(plan.clone()).expect("a plan").0);
@@ -80,11 +80,11 @@ impl Shop {
     }
 }
 
-pub async fn ended(started: Result<RunHandle, RuntimeError>) -> Arc<FinalReport> {
+pub(crate) async fn ended(started: Result<RunHandle, RuntimeError>) -> Arc<FinalReport> {
     in_time(started.expect("started").wait()).await.expect("an end")
 }
 
 /// What is seen of an end, but for what depends on when it came.
-pub fn seen(store: &MemoryStore, report: &FinalReport) -> String {
+pub(crate) fn seen(store: &MemoryStore, report: &FinalReport) -> String {
     shown(store, report)
 }

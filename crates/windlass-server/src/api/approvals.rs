@@ -16,7 +16,7 @@ use crate::problem::codes;
 use crate::{App, Problem};
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ApprovalFacts {
+pub(crate) struct ApprovalFacts {
     run: String,
     definition: String,
     /// The name of the signal that answers it.
@@ -60,7 +60,7 @@ impl From<Approval> for ApprovalFacts {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ApprovalList {
+pub(crate) struct ApprovalList {
     items: Vec<ApprovalFacts>,
     /// The number for `after`, if there may be more.
     next: Option<i64>,
@@ -69,7 +69,7 @@ pub struct ApprovalList {
 #[derive(Debug, Deserialize, ToSchema, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// Only of this run.
     run: Option<String>,
     after: Option<i64>,
@@ -78,14 +78,14 @@ pub struct Wanted {
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ApprovalAnswer {
+pub(crate) struct ApprovalAnswer {
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     data: Value,
 }
 
 /// `{name}` of the path: of a signal, or a path in the run.
-pub struct OfApproval(String);
+pub(crate) struct OfApproval(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for OfApproval {
     type Rejection = Problem;
@@ -98,7 +98,7 @@ impl<S: Send + Sync> FromRequestParts<S> for OfApproval {
 /// What runs ask of people, in the order in which they began to.
 #[utoipa::path(get, path = "/api/v1/approvals", tag = "approvals", params(Wanted), 
     responses((status = 200, body = ApprovalList, description = "a page; `next` is the number for `after`")))]
-pub async fn list(
+pub(crate) async fn list(
     _: Allowed<Read>,
     State(app): State<App>,
     Query(wanted): Query<Wanted>,
@@ -129,7 +129,7 @@ pub async fn list(
         (status = 422, body = Problem, description = "the answer does not fit the schema")
     )
 )]
-pub async fn answer(
+pub(crate) async fn answer(
     allowed: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
@@ -204,7 +204,7 @@ struct MisfitFacts<'m> {
     message: &'m str,
 }
 
-pub fn refused(refused: Refused) -> Problem {
+pub(crate) fn refused(refused: Refused) -> Problem {
     let detail = refused.to_string();
     match refused {
         Refused::Misfits(misfits) => {

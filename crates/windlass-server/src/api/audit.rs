@@ -16,7 +16,7 @@ const LIMIT_MAX: usize = 1_000;
 #[derive(Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// The number of the last line seen.
     after: Option<u64>,
     /// At most so many, 100 if nothing is said.
@@ -24,7 +24,7 @@ pub struct Asked {
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
-pub struct Lines {
+pub(crate) struct Lines {
     /// As they are in the log, oldest first.
     #[schema(value_type = Vec<Object>)]
     items: Vec<serde_json::Value>,
@@ -37,7 +37,7 @@ pub struct Lines {
 /// What was changed, by whom, oldest first.
 #[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(Asked), 
     responses((status = 200, body = Lines, description = "a page; `next` is the number for `after`")))]
-pub async fn lines(
+pub(crate) async fn lines(
     _: Allowed<Admin>,
     State(app): State<App>,
     Query(asked): Query<Asked>,

@@ -27,7 +27,7 @@ const TEXT_BYTES_MAX: usize = 1_024;
 
 /// What became of a request.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Answered {
+pub(crate) struct Answered {
     pub run: String,
     /// delivered: whoever has the run acts on it now; kept: it is acted on when the run goes on, or when something waits for it;
     /// dropped: it is for one place, which does not wait for it; repeated: the same was asked before
@@ -39,14 +39,14 @@ pub struct Answered {
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Plain {
+pub(crate) struct Plain {
     /// Makes repeats of this call one, as the header `Idempotency-Key` does.
     pub request_id: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Cancel {
+pub(crate) struct Cancel {
     /// For whoever looks at the run later.
     pub reason: Option<String>,
     pub request_id: Option<String>,
@@ -54,7 +54,7 @@ pub struct Cancel {
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Signal {
+pub(crate) struct Signal {
     /// What the run waits for.
     pub name: String,
     #[serde(default)]
@@ -67,14 +67,14 @@ pub struct Signal {
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RetryBody {
+pub(crate) struct RetryBody {
     /// What the new run is to be called. The same id again is the same run.
     pub id: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RestartBody {
+pub(crate) struct RestartBody {
     /// A path as events show it: `sync[3].fetch`, or `sync[3]` for the whole turn.
     pub from: String,
     /// Which of its beginnings, counted from 1; the last if nothing is said.
@@ -87,7 +87,7 @@ pub struct RestartBody {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Retried {
+pub(crate) struct Retried {
     /// The new run.
     pub run: String,
     pub retries: String,
@@ -95,7 +95,7 @@ pub struct Retried {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Restarted {
+pub(crate) struct Restarted {
     /// The new run.
     pub run: String,
     pub restarts: String,
@@ -106,7 +106,7 @@ pub struct Restarted {
 /// Stops a run between two tasks.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/pause", tag = "control", request_body = Option<Plain>, params(("run" = String, Path)),
     responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended, or waits for its turn", body = Problem)))]
-pub async fn pause(
+pub(crate) async fn pause(
     allowed: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
@@ -127,7 +127,7 @@ pub async fn pause(
 /// Goes on with a run that was paused, or that nobody runs.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/resume", tag = "control", request_body = Option<Plain>, params(("run" = String, Path)),
     responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)))]
-pub async fn resume(
+pub(crate) async fn resume(
     allowed: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
@@ -149,7 +149,7 @@ pub async fn resume(
 /// Ends a run.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/cancel", tag = "control", request_body = Option<Cancel>, params(("run" = String, Path)),
     responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)))]
-pub async fn cancel(
+pub(crate) async fn cancel(
     allowed: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
@@ -165,7 +165,7 @@ pub async fn cancel(
 /// Tells a run what it waits for, or will wait for. What answers an open question must fit its schema, as its answer must.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/signal", tag = "control", request_body = Signal, params(("run" = String, Path)),
     responses((status = 202, description = "told, durably; `answer` says whether something waits for it", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem), (status = 422, description = "it answers a question and does not fit its schema", body = Problem)))]
-pub async fn signal(
+pub(crate) async fn signal(
     allowed: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
@@ -222,7 +222,7 @@ async fn unheard_now(
 /// What had gone well is taken over, as long as it is asked for the same.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/retry", tag = "control", request_body = Option<RetryBody>, params(("run" = String, Path)),
     responses((status = 202, description = "the new run is started", body = Retried), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has not ended, or nothing in it has failed", body = Problem)))]
-pub async fn retry(
+pub(crate) async fn retry(
     _: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
@@ -238,7 +238,7 @@ pub async fn retry(
 /// Does a run again from a step or a turn on, as a new run.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/restart", tag = "control", request_body = RestartBody, params(("run" = String, Path)),
     responses((status = 202, description = "the new run is started", body = Restarted), (status = 404, description = "there is no such run", body = Problem), (status = 422, description = "nothing has begun there, or it sees no such variable", body = Problem)))]
-pub async fn restart(
+pub(crate) async fn restart(
     _: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,

@@ -30,7 +30,7 @@ const LABEL_BYTES_MAX: usize = 256;
 /// A definition that somebody hands in.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Register {
+pub(crate) struct Register {
     /// The text of the definition.
     pub source: String,
     /// What it is to be called. It counts more than the name in the text; one of the two must be there.
@@ -45,20 +45,20 @@ pub struct Register {
 /// A definition to be looked at only.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Check {
+pub(crate) struct Check {
     pub source: String,
     pub name: Option<String>,
     pub dialect: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct TriggerName {
+pub(crate) struct TriggerName {
     pub name: String,
     pub kind: String,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Registered {
+pub(crate) struct Registered {
     pub name: String,
     pub version: u64,
     /// Of its plan: the same text with the same definitions around it has the same.
@@ -74,7 +74,7 @@ pub struct Registered {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Checked {
+pub(crate) struct Checked {
     pub valid: bool,
     pub name: Option<String>,
     pub dialect: Option<String>,
@@ -88,7 +88,7 @@ pub struct Checked {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct DefinitionSummary {
+pub(crate) struct DefinitionSummary {
     pub name: String,
     pub version: u64,
     pub dialect: String,
@@ -123,7 +123,7 @@ impl DefinitionSummary {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct TriggerInfo {
+pub(crate) struct TriggerInfo {
     pub name: String,
     pub kind: String,
     #[schema(value_type = serde_json::Value)]
@@ -131,7 +131,7 @@ pub struct TriggerInfo {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct DefinitionDetail {
+pub(crate) struct DefinitionDetail {
     pub name: String,
     pub version: u64,
     /// How many there are.
@@ -153,7 +153,7 @@ pub struct DefinitionDetail {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct VersionSummary {
+pub(crate) struct VersionSummary {
     pub version: u64,
     pub hash: String,
     pub dialect: String,
@@ -168,7 +168,7 @@ pub struct VersionSummary {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Enabled {
+pub(crate) struct Enabled {
     pub name: String,
     pub enabled: bool,
 }
@@ -176,7 +176,7 @@ pub struct Enabled {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct ListQuery {
+pub(crate) struct ListQuery {
     /// A part of the name.
     search: Option<String>,
     limit: Option<u32>,
@@ -187,7 +187,7 @@ pub struct ListQuery {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct VersionsQuery {
+pub(crate) struct VersionsQuery {
     limit: Option<u32>,
     /// The version that the page before ended with.
     before: Option<u64>,
@@ -196,7 +196,7 @@ pub struct VersionsQuery {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct GraphQuery {
+pub(crate) struct GraphQuery {
     /// Which version; the current one if nothing is said.
     version: Option<u64>,
 }
@@ -208,7 +208,7 @@ pub struct GraphQuery {
 #[utoipa::path(post, path = "/api/v1/definitions", tag = "definitions", request_body = Register,
     responses((status = 201, description = "registered", body = Registered), (status = 200, description = "nothing new", body = Registered),
         (status = 422, description = "it has problems; each is in `problems`", body = Problem)))]
-pub async fn register(
+pub(crate) async fn register(
     allowed: Allowed<Admin>,
     State(app): State<App>,
     Json(body): Json<Register>,
@@ -229,7 +229,7 @@ pub async fn register(
 /// Looks at a definition without registering it.
 #[utoipa::path(post, path = "/api/v1/definitions/check", tag = "definitions", request_body = Check,
     responses((status = 200, description = "what is wrong with it, and its graph if nothing is", body = Checked)))]
-pub async fn check(
+pub(crate) async fn check(
     _: Allowed<Read>,
     State(app): State<App>,
     Json(body): Json<Check>,
@@ -254,7 +254,7 @@ pub async fn check(
 /// All definitions, by name.
 #[utoipa::path(get, path = "/api/v1/definitions", tag = "definitions", params(ListQuery),
     responses((status = 200, description = "a page; `next` is the name for `after`", body = Page<DefinitionSummary>)))]
-pub async fn list(
+pub(crate) async fn list(
     _: Allowed<Read>,
     State(app): State<App>,
     Query(query): Query<ListQuery>,
@@ -283,7 +283,7 @@ pub async fn list(
 #[utoipa::path(get, path = "/api/v1/definitions/{name}", tag = "definitions",
     params(("name" = String, Path, description = "a `/` in it is written `%2F`")),
     responses((status = 200, description = "its current version", body = DefinitionDetail), (status = 404, description = "there is none", body = Problem)))]
-pub async fn get(
+pub(crate) async fn get(
     _: Allowed<Read>,
     State(app): State<App>,
     Named(name): Named,
@@ -294,7 +294,7 @@ pub async fn get(
 /// The versions of a definition, newest first.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}/versions", tag = "definitions", params(("name" = String, Path), VersionsQuery),
     responses((status = 200, description = "a page; `next` is the number for `before`", body = Page<VersionSummary>), (status = 404, description = "there is no such definition", body = Problem)))]
-pub async fn versions(
+pub(crate) async fn versions(
     _: Allowed<Read>,
     State(app): State<App>,
     Named(name): Named,
@@ -327,7 +327,7 @@ pub async fn versions(
 #[utoipa::path(get, path = "/api/v1/definitions/{name}/versions/{version}", tag = "definitions",
     params(("name" = String, Path), ("version" = u64, Path)),
     responses((status = 200, description = "as it was registered", body = DefinitionDetail), (status = 404, description = "there is none", body = Problem)))]
-pub async fn version(
+pub(crate) async fn version(
     _: Allowed<Read>,
     State(app): State<App>,
     Named(name): Named,
@@ -339,7 +339,7 @@ pub async fn version(
 /// What can happen in a definition.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}/graph", tag = "definitions", params(("name" = String, Path), GraphQuery),
     responses((status = 200, description = "nodes and edges", body = Object), (status = 404, description = "there is none", body = Problem)))]
-pub async fn graph(
+pub(crate) async fn graph(
     _: Allowed<Read>,
     State(app): State<App>,
     Named(name): Named,
@@ -355,7 +355,7 @@ pub async fn graph(
 /// Lets the triggers of a definition start runs.
 #[utoipa::path(post, path = "/api/v1/definitions/{name}/enable", tag = "definitions", params(("name" = String, Path)),
     responses((status = 200, description = "they may", body = Enabled), (status = 404, description = "there is none", body = Problem)))]
-pub async fn enable(
+pub(crate) async fn enable(
     _: Allowed<Control>,
     State(app): State<App>,
     Named(name): Named,
@@ -366,7 +366,7 @@ pub async fn enable(
 /// Keeps the triggers of a definition from starting runs.
 #[utoipa::path(post, path = "/api/v1/definitions/{name}/disable", tag = "definitions", params(("name" = String, Path)),
     responses((status = 200, description = "they may not", body = Enabled), (status = 404, description = "there is none", body = Problem)))]
-pub async fn disable(
+pub(crate) async fn disable(
     _: Allowed<Control>,
     State(app): State<App>,
     Named(name): Named,
@@ -383,7 +383,7 @@ async fn set_enabled(app: App, name: String, enabled: bool) -> Result<axum::Json
 }
 
 /// `{version}` of the path.
-pub struct VersionNumber(u64);
+pub(crate) struct VersionNumber(u64);
 
 impl<S: Send + Sync> axum::extract::FromRequestParts<S> for VersionNumber {
     type Rejection = Problem;
@@ -481,7 +481,7 @@ fn detail(app: &App, name: &str, number: Option<u64>) -> Result<DefinitionDetail
 }
 
 /// A definition by its name, or the problem that there is none.
-pub fn find(app: &App, name: &str) -> Result<Arc<Definition>, Problem> {
+pub(crate) fn find(app: &App, name: &str) -> Result<Arc<Definition>, Problem> {
     app.definitions.get(name).ok_or_else(|| unknown(app, name))
 }
 
@@ -490,7 +490,7 @@ fn find_any(app: &App, name: &str) -> Result<Arc<Definition>, Problem> {
     app.definitions.get(name).or_else(|| app.definitions.removed(name)).ok_or_else(|| unknown(app, name))
 }
 
-pub fn unknown(app: &App, name: &str) -> Problem {
+pub(crate) fn unknown(app: &App, name: &str) -> Problem {
     if let Some(at) = app.definitions.removed(name).and_then(|definition| definition.removed_at) {
         let problem = Problem::not_found(format!("the definition `{name}` was removed at {at}"));
         return problem.hint("POST /api/v1/definitions registers it again; its versions can still be looked at");
@@ -504,7 +504,7 @@ pub fn unknown(app: &App, name: &str) -> Problem {
 }
 
 /// A version of a definition with its program; the current one if none is named.
-pub fn version_of(
+pub(crate) fn version_of(
     app: &App,
     name: &str,
     number: Option<u64>,

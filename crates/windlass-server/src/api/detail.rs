@@ -28,7 +28,7 @@ const CHILDREN_MAX: u32 = 50;
 const WAITS_MAX: usize = 200;
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct RunDetail {
+pub(crate) struct RunDetail {
     #[serde(flatten)]
     pub summary: RunSummary,
     /// The process that runs it, if one does.
@@ -69,7 +69,7 @@ pub struct RunDetail {
 
 /// Which run another was made from, and where.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Origin {
+pub(crate) struct Origin {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,7 @@ impl Origin {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct WaitInfo {
+pub(crate) struct WaitInfo {
     /// The signal that answers it.
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,7 +105,7 @@ pub struct WaitInfo {
 }
 
 /// Looks at a run: in memory if it is there, else in the store.
-pub async fn detail_of(app: &App, run: String) -> Result<RunDetail, Problem> {
+pub(crate) async fn detail_of(app: &App, run: String) -> Result<RunDetail, Problem> {
     let live = app.state_at_hand(&run).await?;
     app.at_store(move |app| {
         let row = row_of(app, &run)?;

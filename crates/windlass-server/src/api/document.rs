@@ -27,7 +27,7 @@ const REFUSALS: [(&str, &str, &str); 8] = [
 ];
 
 /// Makes one document of what the routes have said.
-pub fn finish(mut document: OpenApi) -> OpenApi {
+pub(crate) fn finish(mut document: OpenApi) -> OpenApi {
     let components = document.components.get_or_insert_default();
     declare_schemes(components);
     for (_, name, meaning) in REFUSALS {
@@ -53,7 +53,7 @@ pub fn finish(mut document: OpenApi) -> OpenApi {
 }
 
 /// The names of the queries of all operations that ask for a token. What a webhook takes is its definition's business.
-pub fn query_names(mut document: OpenApi) -> BTreeMap<(String, &'static str), Vec<String>> {
+pub(crate) fn query_names(mut document: OpenApi) -> BTreeMap<(String, &'static str), Vec<String>> {
     let mut names = BTreeMap::new();
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in methods(item) {

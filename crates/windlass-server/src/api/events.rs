@@ -32,7 +32,7 @@ const LINES: &str = "application/x-ndjson";
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct EventsQuery {
+pub(crate) struct EventsQuery {
     /// The number of the newest event that is known already. `Last-Event-ID` says the same, and counts more.
     #[serde(default)]
     after: u64,
@@ -112,7 +112,7 @@ fn after_turn(path: &str) -> Option<&str> {
     params(("run" = String, Path), EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "as browsers send it when they connect again")),
     responses((status = 200, description = "a page; `next` is the number for `after`", content((Page<Object> = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
         (status = 404, description = "there is no such run, or no such `path` in it", body = Problem)))]
-pub async fn events(
+pub(crate) async fn events(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
@@ -196,7 +196,7 @@ async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<R
 /// list asks for it anew.
 #[utoipa::path(get, path = "/api/v1/runs/changes", tag = "events",
     responses((status = 200, description = "a stream without an end", content((String = "text/event-stream")))))]
-pub async fn changes(_: Allowed<Read>, State(app): State<App>) -> Response {
+pub(crate) async fn changes(_: Allowed<Read>, State(app): State<App>) -> Response {
     answer(SSE, app.views.changes.join(&app))
 }
 

@@ -20,7 +20,7 @@ const STEPS: u32 = 200;
 const STEPS_MAX: u32 = 2_000;
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Steps {
+pub(crate) struct Steps {
     pub items: Vec<StepInfo>,
     /// Where the next page begins.
     pub next: Option<u64>,
@@ -32,7 +32,7 @@ pub struct Steps {
 
 /// One time that a step or a turn began.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct StepInfo {
+pub(crate) struct StepInfo {
     pub path: String,
     pub name: String,
     /// What the dialect calls it; `turn` for a turn of a loop.
@@ -49,7 +49,7 @@ pub struct StepInfo {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct StepsQuery {
+pub(crate) struct StepsQuery {
     /// Only what is right inside of this path; the run's own steps if nothing is said.
     #[serde(default)]
     parent: String,
@@ -62,7 +62,11 @@ pub struct StepsQuery {
 /// What has happened in a run, as a graph.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/graph", tag = "runs", params(("run" = String, Path)),
     responses((status = 200, description = "nodes with how they stand, and edges", body = Object), (status = 404, description = "there is no such run", body = Problem)))]
-pub async fn graph(_: Allowed<Read>, State(app): State<App>, RunId(run): RunId) -> Result<axum::Json<Value>, Problem> {
+pub(crate) async fn graph(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    RunId(run): RunId,
+) -> Result<axum::Json<Value>, Problem> {
     app.at_store(move |app| {
         let row = row_of(app, &run)?;
         let program = app.engine.program(&row.plan)?;
@@ -76,7 +80,7 @@ pub async fn graph(_: Allowed<Read>, State(app): State<App>, RunId(run): RunId) 
 /// What has begun in a run, in order.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/steps", tag = "runs", params(("run" = String, Path), StepsQuery),
     responses((status = 200, description = "a page; `next` is the number for `from`", body = Steps), (status = 404, description = "there is no such run, or no such `parent` in it", body = Problem)))]
-pub async fn steps(
+pub(crate) async fn steps(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,

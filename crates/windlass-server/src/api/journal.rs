@@ -23,7 +23,7 @@ const TICKS_MAX: u32 = 1_000;
 const ROWS_AT_ONCE: u32 = 64;
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct TickInfo {
+pub(crate) struct TickInfo {
     pub tick: u64,
     pub at: String,
     pub kind: String,
@@ -40,7 +40,7 @@ pub struct TickInfo {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct JournalQuery {
+pub(crate) struct JournalQuery {
     /// The first tick, counted from 0.
     #[serde(default)]
     from: u64,
@@ -50,7 +50,7 @@ pub struct JournalQuery {
 /// What has happened to a run, tick by tick, as far as it is kept.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/journal", tag = "runs", params(("run" = String, Path), JournalQuery),
     responses((status = 200, description = "a page; `next` is the tick for `from`", body = Page<TickInfo>), (status = 404, description = "there is no such run", body = Problem)))]
-pub async fn journal(
+pub(crate) async fn journal(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
@@ -100,7 +100,7 @@ fn info(tick: u64, entry: TickEntry, shown: bool) -> TickInfo {
 }
 
 /// `{hash}` of the path.
-pub struct Hash(String);
+pub(crate) struct Hash(String);
 
 impl<S: Send + Sync> axum::extract::FromRequestParts<S> for Hash {
     type Rejection = Problem;
@@ -116,7 +116,7 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for Hash {
 #[utoipa::path(get, path = "/api/v1/runs/{run}/values/{hash}", tag = "runs",
     params(("run" = String, Path), ("hash" = String, Path, description = "`key` of the reference")),
     responses((status = 200, description = "the value", body = serde_json::Value), (status = 404, description = "this run has written no such value", body = Problem)))]
-pub async fn value(
+pub(crate) async fn value(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,

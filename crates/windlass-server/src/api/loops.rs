@@ -33,7 +33,7 @@ const CELLS: u64 = 120;
 const CELLS_MAX: u64 = 10_000;
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct LoopInfo {
+pub(crate) struct LoopInfo {
     /// Its path: what `turns` and `strip` take.
     pub r#loop: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub struct LoopInfo {
 }
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct LoopLive {
+pub(crate) struct LoopLive {
     pub begun: u64,
     pub ended: u64,
     pub failed: u64,
@@ -68,7 +68,7 @@ pub struct LoopLive {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Turns {
+pub(crate) struct Turns {
     pub run: String,
     pub r#loop: String,
     /// As `windlass turns --json` gives them: iteration, status, started_at, duration, conditionResult, result, error?, reason?,
@@ -85,13 +85,13 @@ pub struct Turns {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Range {
+pub(crate) struct Range {
     pub from: u64,
     pub to: u64,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Strip {
+pub(crate) struct Strip {
     pub r#loop: String,
     pub turns: u64,
     pub cells: Vec<StripCell>,
@@ -99,7 +99,7 @@ pub struct Strip {
 
 /// Some turns: how many have which end.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct StripCell {
+pub(crate) struct StripCell {
     pub from: u64,
     pub to: u64,
     pub succeeded: u64,
@@ -111,7 +111,7 @@ pub struct StripCell {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct LoopsQuery {
+pub(crate) struct LoopsQuery {
     limit: Option<u32>,
     /// The path that the page before ended with.
     after: Option<String>,
@@ -120,7 +120,7 @@ pub struct LoopsQuery {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct TurnsQuery {
+pub(crate) struct TurnsQuery {
     /// The path of a loop.
     r#loop: String,
     #[serde(default)]
@@ -134,7 +134,7 @@ pub struct TurnsQuery {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct StripQuery {
+pub(crate) struct StripQuery {
     /// The path of a loop.
     r#loop: String,
     cells: Option<u64>,
@@ -143,7 +143,7 @@ pub struct StripQuery {
 /// The loops of a run.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/loops", tag = "loops", params(("run" = String, Path), LoopsQuery),
     responses((status = 200, description = "a page; `next` is the path for `after`", body = Page<LoopInfo>), (status = 404, description = "there is no such run", body = Problem)))]
-pub async fn list(
+pub(crate) async fn list(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
@@ -220,7 +220,7 @@ fn infos(app: &App, row: &RunRow, paths: Vec<String>, live: &[Live]) -> Result<V
 /// The turns of a loop.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/turns", tag = "loops", params(("run" = String, Path), TurnsQuery),
     responses((status = 200, description = "a page; `next` is the turn for `from`", body = Turns), (status = 404, description = "there is no such run or loop", body = Problem)))]
-pub async fn turns(
+pub(crate) async fn turns(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
@@ -309,7 +309,7 @@ fn loop_called<'a>(node: &'a Node, name: &str) -> Option<&'a Loop> {
 /// All turns of a loop at a glance.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/strip", tag = "loops", params(("run" = String, Path), StripQuery),
     responses((status = 200, description = "cells of equal size, one a turn if there is room", body = Strip), (status = 404, description = "there is no such run or loop", body = Problem)))]
-pub async fn strip(
+pub(crate) async fn strip(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,

@@ -1,23 +1,23 @@
 //! The routes, one file a group. All of them are in the generated OpenAPI document, which is also the table that the tests
 //! of authorisation walk.
 
-pub mod approvals;
+pub(crate) mod approvals;
 mod audit;
-pub mod control;
-pub mod definitions;
-pub mod detail;
+pub(crate) mod control;
+pub(crate) mod definitions;
+pub(crate) mod detail;
 mod document;
-pub mod events;
-pub mod graph;
-pub mod journal;
-pub mod loops;
-pub mod models;
+pub(crate) mod events;
+pub(crate) mod graph;
+pub(crate) mod journal;
+pub(crate) mod loops;
+pub(crate) mod models;
 mod objects;
 mod ops;
 mod places;
 mod removal;
-pub mod runs;
-pub mod take;
+pub(crate) mod runs;
+pub(crate) mod take;
 mod tokens;
 mod triggers;
 mod workers;
@@ -37,7 +37,7 @@ use crate::auth::guard::routes;
 struct Document;
 
 /// Every route with its description.
-pub fn routes() -> OpenApiRouter<App> {
+pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(ops::health))
         .routes(routes!(ops::ready))

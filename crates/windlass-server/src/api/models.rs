@@ -14,7 +14,7 @@ use crate::App;
 
 /// One page of a list.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Page<T> {
+pub(crate) struct Page<T> {
     pub items: Vec<T>,
     /// What to ask for the next page with; nothing when this is the last.
     #[schema(value_type = serde_json::Value)]
@@ -23,7 +23,7 @@ pub struct Page<T> {
 
 /// A run in a list.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct RunSummary {
+pub(crate) struct RunSummary {
     pub run: String,
     /// Order of making: the mark for the next page.
     pub number: i64,
@@ -44,7 +44,7 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    pub fn of(app: &App, row: &RunRow) -> RunSummary {
+    pub(crate) fn of(app: &App, row: &RunRow) -> RunSummary {
         // A result that cannot be read shows when the run itself is looked at.
         let error = error_of(row).ok().flatten();
         RunSummary {
@@ -65,7 +65,7 @@ impl RunSummary {
 
 /// What went wrong in a run.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct RunError {
+pub(crate) struct RunError {
     pub code: String,
     pub message: String,
     /// Such as `sync[3].fetch`.
@@ -78,7 +78,7 @@ pub struct RunError {
 
 impl RunError {
     /// With its place in the definition, if that is at hand.
-    pub fn of(error: &ErrorInfo, plan: Option<&Plan>) -> RunError {
+    pub(crate) fn of(error: &ErrorInfo, plan: Option<&Plan>) -> RunError {
         RunError {
             code: error.code.to_string(),
             message: error.message.to_string(),
@@ -91,7 +91,7 @@ impl RunError {
 
 /// A place in a definition's text.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Position {
+pub(crate) struct Position {
     pub line: usize,
     pub column: usize,
     pub end_line: usize,
@@ -101,7 +101,7 @@ pub struct Position {
 }
 
 impl Position {
-    pub fn of(plan: &Plan, path: &str) -> Option<Position> {
+    pub(crate) fn of(plan: &Plan, path: &str) -> Option<Position> {
         let span = span_of(plan, path)?;
         let source = Source::new(plan.name.clone(), plan.source.clone());
         let span = Span::new(span.start as usize, span.end as usize);
@@ -118,7 +118,7 @@ impl Position {
 
 /// What a definition wants to be told when it is started.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct ParameterInfo {
+pub(crate) struct ParameterInfo {
     pub name: String,
     /// any, boolean, integer, float, string, array, object
     pub kind: &'static str,
@@ -132,7 +132,7 @@ pub struct ParameterInfo {
 }
 
 impl ParameterInfo {
-    pub fn all(plan: &Plan) -> Vec<ParameterInfo> {
+    pub(crate) fn all(plan: &Plan) -> Vec<ParameterInfo> {
         let one = |parameter: &windlass_core::plan::Parameter| ParameterInfo {
             name: parameter.name.to_string(),
             kind: match parameter.kind {
@@ -153,6 +153,6 @@ impl ParameterInfo {
 }
 
 /// A run's row, or the problem that there is none.
-pub fn row_of(app: &App, run: &str) -> Result<RunRow, RuntimeError> {
+pub(crate) fn row_of(app: &App, run: &str) -> Result<RunRow, RuntimeError> {
     app.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))
 }

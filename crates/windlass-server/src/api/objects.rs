@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor};
 
 /// Reads as the one inside does, at every depth, but for arrays in the place of objects.
-pub struct Objects<D>(pub D);
+pub(crate) struct Objects<D>(pub D);
 
 /// A visitor, a seed or an access that passes this on to what is inside of it.
 struct Inside<T> {

@@ -15,7 +15,7 @@ use crate::problem::codes;
 use crate::{App, Problem};
 
 #[derive(Serialize, utoipa::ToSchema)]
-pub struct Health {
+pub(crate) struct Health {
     /// `ok` or `ready`
     status: &'static str,
     version: &'static str,
@@ -23,7 +23,7 @@ pub struct Health {
 
 /// The process lives.
 #[utoipa::path(get, path = "/healthz", tag = "ops", responses((status = 200, body = Health, description = "it lives")))]
-pub async fn health(_: Public) -> Json<Health> {
+pub(crate) async fn health(_: Public) -> Json<Health> {
     Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
 }
 
@@ -37,7 +37,7 @@ pub async fn health(_: Public) -> Json<Health> {
         (status = 503, body = Problem, description = "not now")
     )
 )]
-pub async fn ready(_: Public, State(app): State<App>) -> Result<Json<Health>, Problem> {
+pub(crate) async fn ready(_: Public, State(app): State<App>) -> Result<Json<Health>, Problem> {
     let not_now = |detail: String, hint: &str| {
         Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail).hint(hint).retry_after(1))
     };
@@ -58,7 +58,7 @@ pub async fn ready(_: Public, State(app): State<App>) -> Result<Json<Health>, Pr
 
 /// Figures for Prometheus and whatever reads OpenMetrics.
 #[utoipa::path(get, path = "/metrics", tag = "ops", responses((status = 200, description = "OpenMetrics", content_type = "application/openmetrics-text")))]
-pub async fn figures(_: Allowed<Read>, State(app): State<App>) -> Result<impl IntoResponse, Problem> {
+pub(crate) async fn figures(_: Allowed<Read>, State(app): State<App>) -> Result<impl IntoResponse, Problem> {
     let text = app.metrics.text(&app).map_err(|_| {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, "the figures could not be written")
     })?;
@@ -67,7 +67,7 @@ pub async fn figures(_: Allowed<Read>, State(app): State<App>) -> Result<impl In
 
 /// This document.
 #[utoipa::path(get, path = "/api/v1/openapi.json", tag = "ops", responses((status = 200, description = "OpenAPI 3.1", body = Object)))]
-pub async fn openapi(_: Public) -> impl IntoResponse {
+pub(crate) async fn openapi(_: Public) -> impl IntoResponse {
     // Anybody may ask for it, as often as they like: it is put together once.
     static TEXT: LazyLock<Bytes> = LazyLock::new(|| super::document().to_json().unwrap_or_default().into());
     ([(header::CONTENT_TYPE, "application/json")], TEXT.clone())

@@ -12,7 +12,7 @@ use crate::{App, Problem};
 const TYPES_LISTED: &str = "docs/events.md lists the types of the engine; workers may tell of others";
 
 /// Refuses a place of a run where nothing of its plan can be.
-pub fn check_place(app: &App, row: &RunRow, place: &str) -> Result<(), Problem> {
+pub(crate) fn check_place(app: &App, row: &RunRow, place: &str) -> Result<(), Problem> {
     let program = app.engine.program(&row.plan)?;
     let names = names(&program.plan);
     let without_turn = without_turn(place);
@@ -48,11 +48,11 @@ fn without_turn(place: &str) -> &str {
 }
 
 /// Types that somebody wants events of.
-pub struct Types(Vec<String>);
+pub(crate) struct Types(Vec<String>);
 
 impl Types {
     /// One, or several with commas between them. What looks like one of the engine's and is none can never be.
-    pub fn of(text: Option<&str>) -> Result<Types, Problem> {
+    pub(crate) fn of(text: Option<&str>) -> Result<Types, Problem> {
         let words = text.into_iter().flat_map(|words| words.split(',')).map(str::trim);
         let types = Types(words.filter(|word| !word.is_empty()).map(str::to_owned).collect());
         let slip = types.unknown().find(|kind| is_engines_own(kind));
@@ -60,11 +60,11 @@ impl Types {
         Ok(types)
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn contains(&self, kind: &str) -> bool {
+    pub(crate) fn contains(&self, kind: &str) -> bool {
         self.0.iter().any(|own| own == kind)
     }
 
@@ -74,7 +74,7 @@ impl Types {
 
     /// All events of a run were looked at, and none fits. Workers tell of types of their own: such a one is refused if it is
     /// nearly a known one, or if there will be no more events.
-    pub fn check_found_none(&self, has_ended: bool) -> Result<(), Problem> {
+    pub(crate) fn check_found_none(&self, has_ended: bool) -> Result<(), Problem> {
         let slip = self.unknown().find(|kind| has_ended || meant(kind).is_some());
         slip.map_or(Ok(()), |kind| Err(refused(kind)))
     }

@@ -16,14 +16,14 @@ use crate::{App, Problem};
 const ANY_AGE: Timestamp = Timestamp(i64::MAX);
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct RunRemoved {
+pub(crate) struct RunRemoved {
     pub run: String,
     /// How many runs are gone: itself, and those that it has called.
     pub removed: u64,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct DefinitionRemoved {
+pub(crate) struct DefinitionRemoved {
     pub name: String,
     pub removed: bool,
     /// Runs of it that have not ended go on with the version they have.
@@ -36,7 +36,7 @@ pub struct DefinitionRemoved {
 #[utoipa::path(delete, path = "/api/v1/runs/{run}", tag = "runs", params(("run" = String, Path)),
     responses((status = 200, description = "it is gone", body = RunRemoved), (status = 404, description = "there is no such run", body = Problem),
         (status = 409, description = "it, or a run that it has called, has not ended; or it was called by one that is there", body = Problem)))]
-pub async fn run(
+pub(crate) async fn run(
     _: Allowed<Admin>,
     State(app): State<App>,
     RunId(run): RunId,
@@ -107,7 +107,7 @@ fn sweep(app: App) {
 /// registered again.
 #[utoipa::path(delete, path = "/api/v1/definitions/{name}", tag = "definitions", params(("name" = String, Path)),
     responses((status = 200, description = "nothing starts it any more", body = DefinitionRemoved), (status = 404, description = "there is none", body = Problem)))]
-pub async fn definition(
+pub(crate) async fn definition(
     _: Allowed<Admin>,
     State(app): State<App>,
     Named(name): Named,

@@ -33,7 +33,7 @@ const WAIT_MS_MAX: u64 = 60_000;
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Start {
+pub(crate) struct Start {
     /// The name of a registered definition.
     pub definition: String,
     /// The current one if nothing is said.
@@ -49,7 +49,7 @@ pub struct Start {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Started {
+pub(crate) struct Started {
     pub run: String,
     pub definition: String,
     pub version: Option<u64>,
@@ -62,14 +62,14 @@ pub struct Started {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Warning {
+pub(crate) struct Warning {
     pub message: String,
     pub hint: String,
 }
 
 /// A run that has ended while its start waited.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Ended {
+pub(crate) struct Ended {
     #[serde(flatten)]
     pub run: RunDetail,
     /// What is given and never read.
@@ -92,7 +92,7 @@ impl IntoResponse for Started {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct ListQuery {
+pub(crate) struct ListQuery {
     /// One status, or several with commas between them.
     status: Option<String>,
     definition: Option<String>,
@@ -125,7 +125,7 @@ pub struct ListQuery {
         (status = 404, description = "there is no such definition", body = Problem),
         (status = 409, description = "the id or key was used for something else", body = Problem),
         (status = 422, description = "the input does not fit the definition", body = Problem)))]
-pub async fn start(
+pub(crate) async fn start(
     allowed: Allowed<Run>,
     State(app): State<App>,
     IdempotencyKey(key): IdempotencyKey,
@@ -292,7 +292,7 @@ async fn waited(
 #[utoipa::path(get, path = "/api/v1/runs", tag = "runs", params(ListQuery),
     responses((status = 200, description = "a page; `next` is the number for `before`", body = Page<RunSummary>),
         (status = 400, description = "a filter does not fit", body = Problem)))]
-pub async fn list(
+pub(crate) async fn list(
     _: Allowed<Read>,
     State(app): State<App>,
     Query(query): Query<ListQuery>,
@@ -313,7 +313,7 @@ pub async fn list(
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct CountsQuery {
+pub(crate) struct CountsQuery {
     definition: Option<String>,
     dialect: Option<String>,
     /// A part of the run's id or of its definition's name.
@@ -330,13 +330,13 @@ pub struct CountsQuery {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Only statuses that some run has.
     pub items: Vec<Count>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Count {
+pub(crate) struct Count {
     pub status: &'static str,
     pub runs: u64,
     /// There are older ones that were not looked at: it is at least so many.
@@ -350,7 +350,7 @@ pub struct Count {
 #[utoipa::path(get, path = "/api/v1/runs/counts", tag = "runs", params(CountsQuery),
     responses((status = 200, description = "by status", body = Counts),
         (status = 400, description = "a filter does not fit", body = Problem)))]
-pub async fn counts(
+pub(crate) async fn counts(
     _: Allowed<Read>,
     State(app): State<App>,
     Query(query): Query<CountsQuery>,
@@ -404,7 +404,7 @@ fn status_of(word: &str) -> Result<RunStatus, Problem> {
     })
 }
 
-pub fn time_of(name: &str, text: Option<String>) -> Result<Option<Timestamp>, Problem> {
+pub(crate) fn time_of(name: &str, text: Option<String>) -> Result<Option<Timestamp>, Problem> {
     let Some(text) = text else { return Ok(None) };
     let time = Timestamp::parse_rfc3339(&text);
     time.map(Some).ok_or_else(|| {
@@ -415,7 +415,7 @@ pub fn time_of(name: &str, text: Option<String>) -> Result<Option<Timestamp>, Pr
 /// One run as it stands.
 #[utoipa::path(get, path = "/api/v1/runs/{run}", tag = "runs", params(("run" = String, Path)),
     responses((status = 200, description = "its input, output, errors, and what it is doing", body = RunDetail), (status = 404, description = "there is no such run", body = Problem)))]
-pub async fn get(
+pub(crate) async fn get(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,

@@ -24,7 +24,7 @@ const NAME_BYTES_MAX: usize = 256;
 const KEY_BYTES_MAX: usize = 256;
 
 /// A body that must be JSON of this form.
-pub struct Json<T>(pub T);
+pub(crate) struct Json<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = Problem;
@@ -41,7 +41,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
 }
 
 /// A body that may be left out.
-pub struct MaybeJson<T>(pub T);
+pub(crate) struct MaybeJson<T>(pub T);
 
 impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson<T> {
     type Rejection = Problem;
@@ -58,7 +58,7 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson
 }
 
 /// All of a body, if it is not too large.
-pub async fn whole(body: Body) -> Result<Bytes, Problem> {
+pub(crate) async fn whole(body: Body) -> Result<Bytes, Problem> {
     let too_large = || {
         let detail = format!("the body has more than {BODY_BYTES_MAX} bytes");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
@@ -80,7 +80,7 @@ pub async fn whole(body: Body) -> Result<Bytes, Problem> {
 }
 
 /// What is packed could be of any size when it is unpacked, so nothing is.
-pub fn must_be_plain(headers: &HeaderMap) -> Result<(), Problem> {
+pub(crate) fn must_be_plain(headers: &HeaderMap) -> Result<(), Problem> {
     let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
     match codings.find(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         None => Ok(()),
@@ -107,7 +107,7 @@ fn must_be_json(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// The one way in which JSON of others becomes data: it must be JSON, fit, and say nothing twice.
-pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let place = |line: usize, column: usize| format!("line {line}, column {column} of the body");
     let text = std::str::from_utf8(bytes).map_err(|_| Problem::bad_request("the body is no UTF-8"))?;
     let mut json = serde_json::Deserializer::from_str(text);
@@ -164,7 +164,7 @@ fn unfit(why: &str, what: &str) -> Problem {
 }
 
 /// The part of an address after `?`.
-pub struct Query<T>(pub T);
+pub(crate) struct Query<T>(pub T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
@@ -175,7 +175,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Query<T
 }
 
 /// Refuses what the route does not take, whether or not its handler looks at the query. Called where whoever asks is known.
-pub fn check_query(parts: &Parts) -> Result<(), Problem> {
+pub(crate) fn check_query(parts: &Parts) -> Result<(), Problem> {
     if parts.uri.query().is_none_or(str::is_empty) {
         return Ok(());
     }
@@ -212,7 +212,7 @@ fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
 }
 
 /// `{run}` of the path.
-pub struct RunId(pub String);
+pub(crate) struct RunId(pub String);
 
 impl<S: Send + Sync> FromRequestParts<S> for RunId {
     type Rejection = Problem;
@@ -227,7 +227,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RunId {
 }
 
 /// A run in a query: what cannot be one finds nothing, and is a slip.
-pub fn check_run_id(name: &str, given: Option<&str>) -> Result<(), Problem> {
+pub(crate) fn check_run_id(name: &str, given: Option<&str>) -> Result<(), Problem> {
     match given.filter(|id| !is_run_id(id)) {
         None => Ok(()),
         Some(id) => Err(Problem::bad_request(format!("`{name}` is `{}`, which cannot be the id of a run", shown(id)))),
@@ -235,12 +235,12 @@ pub fn check_run_id(name: &str, given: Option<&str>) -> Result<(), Problem> {
 }
 
 /// What a new run may be called: what has a route of its own is no run.
-pub fn is_new_run_id(id: &str) -> bool {
+pub(crate) fn is_new_run_id(id: &str) -> bool {
     is_run_id(id) && !matches!(id, "changes" | "counts")
 }
 
 /// `{name}` of the path: a definition. A `/` in it is written `%2F`.
-pub struct Named(pub String);
+pub(crate) struct Named(pub String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = Problem;
@@ -255,7 +255,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
 }
 
 /// One parameter of the path, with its percent signs undone.
-pub async fn of_path<S: Send + Sync>(parts: &mut Parts, state: &S, wanted: &str) -> Result<String, Problem> {
+pub(crate) async fn of_path<S: Send + Sync>(parts: &mut Parts, state: &S, wanted: &str) -> Result<String, Problem> {
     type All = axum::extract::Path<Vec<(String, String)>>;
     let all = All::from_request_parts(parts, state).await;
     let axum::extract::Path(all) = all.map_err(|refused| Problem::bad_request(refused.body_text()))?;
@@ -264,26 +264,27 @@ pub async fn of_path<S: Send + Sync>(parts: &mut Parts, state: &S, wanted: &str)
 }
 
 /// Of a definition: what has a route of its own is none.
-pub fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     is_part(name) && name != "check"
 }
 
 /// What may be a part of an address and of a record's key.
-pub fn is_part(name: &str) -> bool {
+pub(crate) fn is_part(name: &str) -> bool {
     let fits = !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control);
     fits && !matches!(name, "." | "..")
 }
 
 /// What is said of names that are none.
-pub const NAMES: &str = "a name has 1 to 256 bytes, no line ends or control letters, and is not `.`, `..` or `check`";
+pub(crate) const NAMES: &str =
+    "a name has 1 to 256 bytes, no line ends or control letters, and is not `.`, `..` or `check`";
 
 /// What somebody has written, as far as it can be repeated to them.
-pub fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(80).collect()
 }
 
 /// The header that makes repeats of a call one.
-pub struct IdempotencyKey(pub Option<String>);
+pub(crate) struct IdempotencyKey(pub Option<String>);
 
 impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = Problem;
@@ -306,7 +307,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
 }
 
 /// How many of a list are wanted at once.
-pub fn page_size(wanted: Option<u32>, otherwise: u32, most: u32) -> Result<u32, Problem> {
+pub(crate) fn page_size(wanted: Option<u32>, otherwise: u32, most: u32) -> Result<u32, Problem> {
     match wanted {
         None => Ok(otherwise),
         Some(wanted) if (1..=most).contains(&wanted) => Ok(wanted),

@@ -15,7 +15,7 @@ use crate::{App, Problem};
 
 /// A token, without what would let somebody use it.
 #[derive(Serialize, utoipa::ToSchema)]
-pub struct TokenFacts {
+pub(crate) struct TokenFacts {
     id: String,
     name: String,
     scopes: Vec<Scope>,
@@ -47,14 +47,14 @@ impl From<tokens::Token> for TokenFacts {
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
-pub struct TokenList {
+pub(crate) struct TokenList {
     items: Vec<TokenFacts>,
     next: Option<String>,
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct NewToken {
+pub(crate) struct NewToken {
     name: String,
     scopes: Vec<Scope>,
     /// RFC 3339
@@ -66,7 +66,7 @@ pub struct NewToken {
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
-pub struct MadeToken {
+pub(crate) struct MadeToken {
     #[serde(flatten)]
     facts: TokenFacts,
     /// Shown this once.
@@ -74,7 +74,7 @@ pub struct MadeToken {
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
-pub struct Revoked {
+pub(crate) struct Revoked {
     id: String,
     revoked: bool,
 }
@@ -82,7 +82,7 @@ pub struct Revoked {
 /// All tokens, oldest first.
 #[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens", 
     responses((status = 200, body = TokenList, description = "all of them, without their secrets")))]
-pub async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Json<TokenList>, Problem> {
+pub(crate) async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Json<TokenList>, Problem> {
     let mut all = app.at_store(|app| Ok(tokens::all(&*app.store)?)).await?;
     all.sort_by_key(|(token, _)| token.created_at);
     Ok(Json(TokenList { items: all.into_iter().map(|(token, _)| token.into()).collect(), next: None }))
@@ -99,7 +99,7 @@ pub async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Json<Toke
         (status = 422, body = Problem, description = "it cannot be made so")
     )
 )]
-pub async fn create(
+pub(crate) async fn create(
     allowed: Allowed<Admin>,
     State(app): State<App>,
     take::Json(new): take::Json<NewToken>,
@@ -128,7 +128,7 @@ pub async fn create(
         (status = 409, body = Problem, description = "others have changed it meanwhile")
     )
 )]
-pub async fn revoke(
+pub(crate) async fn revoke(
     _: Allowed<Admin>,
     State(app): State<App>,
     Path(id): Path<String>,

@@ -20,7 +20,7 @@ use crate::triggers::{CatchUp, is_called, listening, queue};
 use crate::{App, Problem};
 
 #[derive(Serialize, utoipa::ToSchema)]
-pub struct TriggerFacts {
+pub(crate) struct TriggerFacts {
     definition: String,
     version: u64,
     trigger: String,
@@ -61,14 +61,14 @@ pub struct TriggerFacts {
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
-pub struct TriggerList {
+pub(crate) struct TriggerList {
     items: Vec<TriggerFacts>,
     next: Option<String>,
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TriggerSettings {
+pub(crate) struct TriggerSettings {
     /// `env:NAME`, or the alias of a credential: never the secret itself. An empty text takes it away.
     #[serde(default)]
     secret: Option<String>,
@@ -97,7 +97,7 @@ fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Cron
 /// All triggers of all definitions.
 #[utoipa::path(get, path = "/api/v1/triggers", tag = "triggers", 
     responses((status = 200, body = TriggerList, description = "all of them")))]
-pub async fn list(_: Allowed<Read>, State(app): State<App>) -> Result<Json<TriggerList>, Problem> {
+pub(crate) async fn list(_: Allowed<Read>, State(app): State<App>) -> Result<Json<TriggerList>, Problem> {
     app.at_store(|app| Ok(Json(TriggerList { items: facts(app)?, next: None }))).await
 }
 
@@ -177,7 +177,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// `{trigger}` of the path.
-pub struct OfTrigger(String);
+pub(crate) struct OfTrigger(String);
 
 impl<S: Send + Sync> axum::extract::FromRequestParts<S> for OfTrigger {
     type Rejection = Problem;
@@ -209,7 +209,7 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for OfTrigger {
         (status = 422, body = Problem, description = "the trigger cannot be so")
     )
 )]
-pub async fn change(
+pub(crate) async fn change(
     _: Allowed<Admin>,
     State(app): State<App>,
     Named(name): Named,

@@ -23,7 +23,7 @@ const LIST_MAX: usize = 10_000;
 /// Jobs for a worker; waits up to `wait_ms` while there are none.
 #[utoipa::path(post, path = "/api/v1/worker/lease", tag = "workers", request_body = Ask,
     responses((status = 200, body = Leased, description = "jobs, or none after `wait_ms`")))]
-pub async fn lease(
+pub(crate) async fn lease(
     allowed: Allowed<Work>,
     State(app): State<App>,
     Json(ask): Json<Ask>,
@@ -45,7 +45,7 @@ pub async fn lease(
 /// A worker lives and has these jobs. What it is told of them it does at once.
 #[utoipa::path(post, path = "/api/v1/worker/heartbeat", tag = "workers", request_body = Heartbeat,
     responses((status = 200, body = Heard, description = "what became of its jobs")))]
-pub async fn heartbeat(
+pub(crate) async fn heartbeat(
     allowed: Allowed<Work>,
     State(app): State<App>,
     Json(beat): Json<Heartbeat>,
@@ -60,7 +60,7 @@ pub async fn heartbeat(
 /// An event of a task that is being done. It counts as life.
 #[utoipa::path(post, path = "/api/v1/worker/progress", tag = "workers", request_body = Progress,
     responses((status = 204, description = "told"), (status = 409, body = Problem, description = "the lease is another's by now")))]
-pub async fn progress(
+pub(crate) async fn progress(
     allowed: Allowed<Work>,
     State(app): State<App>,
     Json(mut progress): Json<Progress>,
@@ -76,7 +76,7 @@ pub async fn progress(
 /// A task has succeeded. Answered when that is durable, with the pipeline's next task if this worker can do it.
 #[utoipa::path(post, path = "/api/v1/worker/complete", tag = "workers", request_body = Complete,
     responses((status = 200, body = Taken, description = "it is durable; what comes next, if this worker can do it"), (status = 409, body = Problem, description = "the lease is another's by now")))]
-pub async fn complete(
+pub(crate) async fn complete(
     allowed: Allowed<Work>,
     State(app): State<App>,
     Json(complete): Json<Complete>,
@@ -90,7 +90,7 @@ pub async fn complete(
 /// A task has failed. Answered like `complete`: what is next may be the same task again.
 #[utoipa::path(post, path = "/api/v1/worker/fail", tag = "workers", request_body = Fail,
     responses((status = 200, body = Taken, description = "it is durable; what comes next, if this worker can do it"), (status = 409, body = Problem, description = "the lease is another's by now")))]
-pub async fn fail(
+pub(crate) async fn fail(
     allowed: Allowed<Work>,
     State(app): State<App>,
     Json(fail): Json<Fail>,
@@ -104,7 +104,7 @@ pub async fn fail(
 /// A worker goes. What it still has is for others at once.
 #[utoipa::path(post, path = "/api/v1/worker/leave", tag = "workers", request_body = Leave,
     responses((status = 204, description = "gone")))]
-pub async fn leave(
+pub(crate) async fn leave(
     allowed: Allowed<Work>,
     State(app): State<App>,
     Json(leave): Json<Leave>,
@@ -116,19 +116,19 @@ pub async fn leave(
 /// Who works for this server, on what, and what waits for a worker.
 #[utoipa::path(get, path = "/api/v1/workers", tag = "workers",
     responses((status = 200, body = Workers, description = "workers, and jobs that wait for one")))]
-pub async fn list(_: Allowed<Read>, State(app): State<App>) -> Answer<Workers> {
+pub(crate) async fn list(_: Allowed<Read>, State(app): State<App>) -> Answer<Workers> {
     Answer(app.dispatcher.list())
 }
 
 #[derive(Deserialize)]
-pub struct OfWorker {
+pub(crate) struct OfWorker {
     worker: String,
 }
 
 /// Asks a worker to stop when it has done what it has.
 #[utoipa::path(post, path = "/api/v1/workers/{worker}/drain", tag = "workers", params(("worker" = String, Path)),
     responses((status = 202, description = "it is told with its next heartbeat"), (status = 404, body = Problem, description = "there is no such worker")))]
-pub async fn drain(
+pub(crate) async fn drain(
     _: Allowed<Control>,
     State(app): State<App>,
     Path(OfWorker { worker }): Path<OfWorker>,

@@ -97,7 +97,7 @@ pub(super) struct Log {
 
 impl Log {
     /// And how many bytes of an unfinished line were cut.
-    pub fn open(directory: &Path, bytes_max: u64) -> Result<(Log, u64), AuditError> {
+    pub(crate) fn open(directory: &Path, bytes_max: u64) -> Result<(Log, u64), AuditError> {
         let path = directory.join(FILE);
         let trouble = |what: &'static str| {
             let path = path.clone();
@@ -138,7 +138,7 @@ impl Log {
     }
 
     /// Adds a line to what the next commit writes. Gives its number.
-    pub fn add(&mut self, text: &str) -> u64 {
+    pub(crate) fn add(&mut self, text: &str) -> u64 {
         let begin = self.buffer.len();
         // Writing into memory does not fail.
         let _ = write!(self.buffer, "{{\"n\":{},{text}", self.next);
@@ -150,7 +150,7 @@ impl Log {
     }
 
     /// All that was added is on the disk when this returns true; none of it when it returns false, since there was no room.
-    pub fn commit(&mut self) -> Result<bool, AuditError> {
+    pub(crate) fn commit(&mut self) -> Result<bool, AuditError> {
         let path = self.directory.join(FILE);
         let trouble = |error: std::io::Error| AuditError::new(&path, "could not write the audit log", &error);
         if let Err(error) = self.file.write_all(&self.buffer) {

@@ -29,10 +29,10 @@ use log::Log;
 const GROUP_LINES_MAX: usize = 4_096;
 
 /// The file that is written to; those before it are called `audit.NUMBER.log`, by their first line.
-pub const FILE: &str = "audit.log";
+pub(crate) const FILE: &str = "audit.log";
 
 /// A file that has grown to this is put aside.
-pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+pub(crate) const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// What a line says, besides its number and its hash.
 #[derive(Clone, Debug, Serialize)]
@@ -69,11 +69,11 @@ struct Outcome {
 }
 
 /// A line on its way to the disk.
-pub struct Noted(Option<oneshot::Receiver<Option<u64>>>);
+pub(crate) struct Noted(Option<oneshot::Receiver<Option<u64>>>);
 
 impl Noted {
     /// The line's number when it is on the disk; None if it cannot be written.
-    pub async fn number(self) -> Option<u64> {
+    pub(crate) async fn number(self) -> Option<u64> {
         match self.0 {
             Some(written) => written.await.ok().flatten(),
             None => Some(0),
@@ -176,12 +176,12 @@ impl Audit {
     }
 
     /// Whether nothing can be noted any more: then nothing may be changed either.
-    pub fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| writer.state.broken.load(Ordering::Relaxed))
     }
 
     /// Begins to note a call: the disk is at work meanwhile.
-    pub fn begin(&self, line: &Line) -> Noted {
+    pub(crate) fn begin(&self, line: &Line) -> Noted {
         self.begin_text(line)
     }
 
@@ -199,12 +199,12 @@ impl Audit {
     }
 
     /// Notes that a call which has a line did not succeed. True when that is on the disk.
-    pub async fn note_outcome(&self, of: u64, status: u16) -> bool {
+    pub(crate) async fn note_outcome(&self, of: u64, status: u16) -> bool {
         self.begin_text(&Outcome { at: real_now(), of, status }).number().await.is_some()
     }
 
     /// The same for what was refused: nobody has to wait for it.
-    pub fn note_refused(&self, line: &Line) {
+    pub(crate) fn note_refused(&self, line: &Line) {
         if let Some(writer) = &self.writer {
             writer.send(text(line), None);
         }
@@ -218,7 +218,7 @@ impl Audit {
     }
 
     /// Where the log is, if it is kept.
-    pub fn directory(&self) -> Option<&Path> {
+    pub(crate) fn directory(&self) -> Option<&Path> {
         self.writer.as_ref().map(|writer| &*writer.directory)
     }
 }

@@ -91,7 +91,7 @@ pub(crate) fn admitted(parts: &Parts) {
 }
 
 /// The innermost layer around the routes.
-pub async fn gate(mut request: Request, next: Next) -> Response {
+pub(crate) async fn gate(mut request: Request, next: Next) -> Response {
     let passed = match request.extensions().get::<Passed>() {
         Some(passed) => passed.clone(),
         None => {

@@ -10,7 +10,7 @@ use super::Scope;
 
 /// The names of the security schemes of the document.
 pub const SCHEME: &str = "token";
-pub const SIGNATURE: &str = "signature";
+pub(crate) const SIGNATURE: &str = "signature";
 
 /// Who may call a handler, as its first argument says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,7 +104,7 @@ macro_rules! routes {
 pub(crate) use routes;
 
 /// Writes into the document who may call these operations, whatever their authors have written there.
-pub fn declare<S>(routes: UtoipaMethodRouter<S>, declared: Declared) -> UtoipaMethodRouter<S> {
+pub(crate) fn declare<S>(routes: UtoipaMethodRouter<S>, declared: Declared) -> UtoipaMethodRouter<S> {
     let (schemas, mut paths, router) = routes;
     for item in paths.paths.values_mut() {
         operations(item).for_each(|operation| {
@@ -119,7 +119,7 @@ pub fn declare<S>(routes: UtoipaMethodRouter<S>, declared: Declared) -> UtoipaMe
 }
 
 /// Several methods of one path.
-pub fn join<S: Clone + Send + Sync + 'static>(
+pub(crate) fn join<S: Clone + Send + Sync + 'static>(
     one: UtoipaMethodRouter<S>,
     other: UtoipaMethodRouter<S>,
 ) -> UtoipaMethodRouter<S> {

@@ -30,7 +30,7 @@ const USE_NOTED_EVERY: i64 = 3_600 * 1_000_000;
 
 /// Somebody who has shown a token.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub(crate) struct Identity {
     pub id: String,
     pub name: String,
     pub scopes: Vec<Scope>,
@@ -38,7 +38,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    pub fn may(&self, scope: Scope) -> bool {
+    pub(crate) fn may(&self, scope: Scope) -> bool {
         self.scopes.iter().any(|own| own.includes(scope))
     }
 
@@ -61,14 +61,14 @@ pub(crate) struct Seat {
 
 impl Seat {
     /// Whether whoever has the token is still somebody.
-    pub fn is_taken(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_taken(&self, now: Timestamp) -> bool {
         let expires_at = self.expires_at.load(Ordering::Relaxed);
         !self.revoked.load(Ordering::Relaxed) && (expires_at == 0 || now.0 < expires_at)
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     Unknown,
     Expired,
 }
@@ -125,13 +125,13 @@ impl Keys {
         Keys { known: RwLock::new(known), store, look, anybody, strangers }
     }
 
-    pub fn anybody(&self) -> Arc<Identity> {
+    pub(crate) fn anybody(&self) -> Arc<Identity> {
         self.anybody.clone()
     }
 
     /// Whose token this is. How long it takes says nothing about any token: what is compared are hashes.
     /// One that nobody has makes the store be looked at again, if `look` says so.
-    pub fn identify(&self, token: &str, look: bool) -> Result<Arc<Identity>, Refusal> {
+    pub(crate) fn identify(&self, token: &str, look: bool) -> Result<Arc<Identity>, Refusal> {
         let hash = *blake3::hash(token.as_bytes()).as_bytes();
         self.look_if_due(LOOK_EVERY);
         match self.find(&hash) {

@@ -1,6 +1,6 @@
 //! Who may do what. A handler says what it needs by the type of its first argument; the gate sees to it that none forgets.
 
-pub mod gate;
+pub(crate) mod gate;
 pub mod guard;
 mod keys;
 mod scope;
@@ -16,8 +16,8 @@ use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 
 pub use guard::{Authority, Declared};
-pub(crate) use keys::Seat;
-pub use keys::{FIRST_FILE, Identity, Keys, Refusal, first_token};
+pub use keys::{FIRST_FILE, Keys, first_token};
+pub(crate) use keys::{Identity, Refusal, Seat};
 pub use scope::{Admin, Control, Needs, Read, Run, Scope, Work};
 
 use crate::api::take::check_query;
@@ -58,7 +58,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Public {
 
 /// Somebody whose token has the scope `N`.
 pub struct Allowed<N: Needs> {
-    pub who: Arc<Identity>,
+    pub(crate) who: Arc<Identity>,
     needs: PhantomData<N>,
 }
 
@@ -87,7 +87,7 @@ impl<N: Needs> FromRequestParts<App> for Allowed<N> {
 }
 
 /// Who asks, by the token of the request.
-pub fn identify(parts: &Parts, app: &App) -> Result<Arc<Identity>, Problem> {
+pub(crate) fn identify(parts: &Parts, app: &App) -> Result<Arc<Identity>, Problem> {
     if app.options.open {
         return Ok(app.keys.anybody());
     }

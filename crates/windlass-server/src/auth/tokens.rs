@@ -11,13 +11,13 @@ use super::Scope;
 pub const KIND: &str = "token";
 
 /// How every token begins, so that people and scanners know one when they see it.
-pub const PREFIX: &str = "wl_";
+pub(crate) const PREFIX: &str = "wl_";
 
 /// Random bytes of a token.
 const SECRET_BYTES: usize = 32;
 
 /// As many as a server keeps in memory.
-pub const TOKENS_MAX: usize = 10_000;
+pub(crate) const TOKENS_MAX: usize = 10_000;
 
 const NAME_CHARS_MAX: usize = 100;
 
@@ -69,14 +69,14 @@ impl Secret {
     }
 
     /// One that somebody has handed in; None if it cannot be one.
-    pub fn given(text: &str) -> Option<Secret> {
+    pub(crate) fn given(text: &str) -> Option<Secret> {
         let body = text.strip_prefix(PREFIX)?;
         let fits = body.len() == SECRET_BYTES.div_ceil(3) * 4 - 1;
         let plain = body.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
         (fits && plain).then(|| Secret(text.to_owned()))
     }
 
-    pub fn hash(&self) -> [u8; 32] {
+    pub(crate) fn hash(&self) -> [u8; 32] {
         *blake3::hash(self.0.as_bytes()).as_bytes()
     }
 
@@ -267,11 +267,11 @@ mod when {
     use serde::{Deserialize, Deserializer, Serializer};
     use windlass_value::Timestamp;
 
-    pub fn serialize<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(at)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
         let text = String::deserialize(deserializer)?;
         Timestamp::parse_rfc3339(&text).ok_or_else(|| serde::de::Error::custom("no time of RFC 3339"))
     }
@@ -281,14 +281,14 @@ mod perhaps {
     use serde::{Deserialize, Deserializer, Serializer};
     use windlass_value::Timestamp;
 
-    pub fn serialize<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
         match at {
             Some(at) => serializer.collect_str(at),
             None => serializer.serialize_none(),
         }
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
         let text = Option::<String>::deserialize(deserializer)?;
         let parsed = text.map(|text| Timestamp::parse_rfc3339(&text).ok_or(()));
         parsed.transpose().map_err(|()| serde::de::Error::custom("no time of RFC 3339"))

@@ -20,7 +20,7 @@ const HASH_DIGITS: usize = 32;
 
 /// What is known of a body that has passed.
 #[derive(Clone, Default)]
-pub struct Seen(Arc<Passing>);
+pub(crate) struct Seen(Arc<Passing>);
 
 #[derive(Default)]
 struct Passing {
@@ -29,12 +29,12 @@ struct Passing {
 }
 
 impl Seen {
-    pub fn was_late(&self) -> bool {
+    pub(crate) fn was_late(&self) -> bool {
         self.0.late.load(Ordering::Relaxed)
     }
 
     /// None if there was nothing.
-    pub fn facts(&self) -> Option<BodyFacts> {
+    pub(crate) fn facts(&self) -> Option<BodyFacts> {
         let digest = self.0.digest.lock().unwrap_or_else(PoisonError::into_inner);
         let (hasher, bytes) = digest.as_ref()?;
         let mut hash = hasher.finalize().to_hex().to_string();
@@ -51,10 +51,10 @@ impl Seen {
 }
 
 /// Called with what is known of a body when all of it has come.
-pub type AtEnd = Box<dyn FnOnce(Option<BodyFacts>) + Send>;
+pub(crate) type AtEnd = Box<dyn FnOnce(Option<BodyFacts>) + Send>;
 
 /// A request's body: how large it was, its hash, and that it arrives in time.
-pub struct Watched {
+pub(crate) struct Watched {
     inner: Body,
     seen: Seen,
     within: Duration,
@@ -64,7 +64,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    pub fn new(inner: Body, within: Duration, at_end: AtEnd) -> (Watched, Seen) {
+    pub(crate) fn new(inner: Body, within: Duration, at_end: AtEnd) -> (Watched, Seen) {
         let seen = Seen::default();
         (Watched { inner, seen: seen.clone(), within, deadline: None, at_end: Some(at_end) }, seen)
     }
@@ -114,13 +114,13 @@ impl HttpBody for Watched {
 }
 
 /// One open stream of a token.
-pub struct Counted {
+pub(crate) struct Counted {
     seat: Arc<Seat>,
     metrics: Metrics,
 }
 
 impl Counted {
-    pub fn new(seat: &Arc<Seat>, most: usize, metrics: &Metrics) -> Option<Counted> {
+    pub(crate) fn new(seat: &Arc<Seat>, most: usize, metrics: &Metrics) -> Option<Counted> {
         if seat.streams.fetch_add(1, Ordering::Relaxed) >= most {
             seat.streams.fetch_sub(1, Ordering::Relaxed);
             return None;
@@ -138,10 +138,10 @@ impl Drop for Counted {
 }
 
 /// Comes to an end when a stream must.
-pub type Over = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+pub(crate) type Over = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 /// A stream that ends when the server wants to, and says so.
-pub struct Ending {
+pub(crate) struct Ending {
     inner: Body,
     over: Over,
     /// None: it has been said.
@@ -150,7 +150,7 @@ pub struct Ending {
 }
 
 impl Ending {
-    pub fn new(inner: Body, notice: Bytes, over: Over, counted: Counted) -> Ending {
+    pub(crate) fn new(inner: Body, notice: Bytes, over: Over, counted: Counted) -> Ending {
         Ending { inner, over, notice: Some(notice), _counted: counted }
     }
 }

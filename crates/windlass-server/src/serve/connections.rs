@@ -62,7 +62,7 @@ const GONE_WITHIN: Duration = Duration::from_millis(1);
 /// What somebody who has come late may take to hear that it is too late.
 const LATE_WITHIN: Duration = Duration::from_millis(200);
 
-pub struct Connections {
+pub(crate) struct Connections {
     app: App,
     routes: Router,
     table: Arc<Table>,
@@ -70,14 +70,14 @@ pub struct Connections {
 }
 
 impl Connections {
-    pub fn new(app: App, listener: TcpListener) -> Connections {
+    pub(crate) fn new(app: App, listener: TcpListener) -> Connections {
         let table = Arc::new(Table::new(files::connections(app.options.connections_max), &app.options));
         Connections { routes: router(app.clone()), app, table, listener }
     }
 
     /// Takes connections until it is stopped, then lets them end while `last` is done. Requests under way are answered;
     /// connections without one end at once. Whoever comes by then is answered, too: the door says that it closes.
-    pub async fn serve(self, stopped: impl Future<Output = ()>, last: impl Future<Output = ()>) {
+    pub(crate) async fn serve(self, stopped: impl Future<Output = ()>, last: impl Future<Output = ()>) {
         let (early, late) = (GracefulShutdown::new(), GracefulShutdown::new());
         tokio::select! {
             () = self.accept(&early, true) => {}

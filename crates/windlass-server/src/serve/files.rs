@@ -6,7 +6,7 @@ const FOR_OTHERS: u64 = 256;
 
 /// How many of these connections there can be. Asks the system for more files if it gives too few.
 #[cfg(unix)]
-pub fn connections(wanted: usize) -> usize {
+pub(crate) fn connections(wanted: usize) -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let files = wanted as u64 + FOR_OTHERS;
     let given = getrlimit(Resource::Nofile);
@@ -19,7 +19,7 @@ pub fn connections(wanted: usize) -> usize {
 }
 
 #[cfg(not(unix))]
-pub fn connections(wanted: usize) -> usize {
+pub(crate) fn connections(wanted: usize) -> usize {
     wanted
 }
 

@@ -21,7 +21,7 @@ type Address = [u8; 8];
 
 /// Why somebody cannot come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
+pub(crate) enum Full {
     /// There are as many as there may be.
     All,
     /// There are as many of one address.
@@ -39,7 +39,7 @@ enum Quiet {
     Stalled,
 }
 
-pub struct Table {
+pub(crate) struct Table {
     most: usize,
     most_each: usize,
     proxies: Vec<Range>,
@@ -67,13 +67,13 @@ struct Row {
 }
 
 impl Table {
-    pub fn new(most: usize, options: &ServerOptions) -> Table {
+    pub(crate) fn new(most: usize, options: &ServerOptions) -> Table {
         let most_each = options.connections_per_address_max;
         Table { most, most_each, proxies: options.proxies.clone(), rows: Mutex::default() }
     }
 
     /// A place for one more, perhaps another's.
-    pub fn sit(self: &Arc<Table>, peer: IpAddr) -> Result<Seat, Full> {
+    pub(crate) fn sit(self: &Arc<Table>, peer: IpAddr) -> Result<Seat, Full> {
         let peer = peer.to_canonical();
         // Behind a proxy there are many; so there are on this machine, and a proxy may be among them.
         let many = peer.is_loopback() || proxies::includes(&self.proxies, peer);
@@ -101,7 +101,7 @@ impl Table {
     }
 
     /// Somebody goes, if anybody can.
-    pub fn make_room(&self) -> bool {
+    pub(crate) fn make_room(&self) -> bool {
         self.rows().let_one_go(|_| true)
     }
 
@@ -165,7 +165,7 @@ impl Rows {
 }
 
 /// The place of one connection; it is free again when this is gone.
-pub struct Seat {
+pub(crate) struct Seat {
     table: Arc<Table>,
     id: u64,
     go: Arc<Notify>,
@@ -173,7 +173,7 @@ pub struct Seat {
 
 impl Seat {
     /// A request has come.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.table.rows().change(self.id, |row| {
             row.heard = true;
             row.under_way += 1;
@@ -181,21 +181,21 @@ impl Seat {
     }
 
     /// One has been answered to the end.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.table.rows().change(self.id, |row| row.under_way = row.under_way.saturating_sub(1));
     }
 
     /// Whether the other end takes what it is sent.
-    pub fn stalls(&self, stalled: bool) {
+    pub(crate) fn stalls(&self, stalled: bool) {
         self.table.rows().change(self.id, |row| row.stalled = stalled);
     }
 
-    pub fn has_been_heard(&self) -> bool {
+    pub(crate) fn has_been_heard(&self) -> bool {
         self.table.rows().open.get(&self.id).is_some_and(|row| row.heard)
     }
 
     /// Returns when somebody else needs the place.
-    pub async fn let_go(&self) {
+    pub(crate) async fn let_go(&self) {
         self.go.notified().await;
     }
 }

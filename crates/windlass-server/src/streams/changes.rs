@@ -31,11 +31,11 @@ const RESYNC: &[u8] = b"event: resync\ndata: {}\n\n";
 
 /// All readers of changes share one watch.
 #[derive(Default)]
-pub struct Changes(Mutex<Option<broadcast::Sender<Bytes>>>);
+pub(crate) struct Changes(Mutex<Option<broadcast::Sender<Bytes>>>);
 
 impl Changes {
     /// One more reader. The watch begins with the first and stops with the last.
-    pub fn join(&self, app: &App) -> ChangeReader {
+    pub(crate) fn join(&self, app: &App) -> ChangeReader {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let running = told.as_ref().filter(|told| told.receiver_count() > 0);
         let news = match running {
@@ -54,7 +54,7 @@ impl Changes {
 
 impl Changes {
     /// A run is not there any more.
-    pub fn tell_removed(&self, run: &str) {
+    pub(crate) fn tell_removed(&self, run: &str) {
         let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(told) = told.as_ref() {
             let data = serde_json::json!({ "run": run });
@@ -64,7 +64,7 @@ impl Changes {
     }
 }
 
-pub struct ChangeReader {
+pub(crate) struct ChangeReader {
     news: broadcast::Receiver<Bytes>,
     heartbeat: Duration,
 }

@@ -8,11 +8,11 @@ use windlass_value::Value;
 
 /// Bytes of one batch, unless a single event has more. A reader who does not read keeps what it was given last, so this is
 /// what it costs.
-pub const BATCH_BYTES_MAX: usize = 32 * 1024;
+pub(crate) const BATCH_BYTES_MAX: usize = 32 * 1024;
 
 /// Some events one after the other, encoded once. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Batch {
+pub(crate) struct Batch {
     pub last: u64,
     bytes: Bytes,
     /// Shared: every reader has a clone of the batch.
@@ -30,7 +30,7 @@ struct Mark {
 
 impl Batch {
     /// As many of these events as go into one, and what is left. None if there are no events.
-    pub fn first<'p>(run: &str, pieces: &'p [Piece]) -> Option<(Batch, &'p [Piece])> {
+    pub(crate) fn first<'p>(run: &str, pieces: &'p [Piece]) -> Option<(Batch, &'p [Piece])> {
         let (mut bytes, mut marks, mut last) = (Vec::new(), Vec::new(), None);
         for piece in pieces {
             let before = bytes.len();
@@ -49,7 +49,7 @@ impl Batch {
     }
 
     /// All of these events, in order.
-    pub fn all(run: &str, mut pieces: &[Piece]) -> Vec<Batch> {
+    pub(crate) fn all(run: &str, mut pieces: &[Piece]) -> Vec<Batch> {
         let mut batches = Vec::new();
         while let Some((batch, left)) = Batch::first(run, pieces) {
             batches.push(batch);
@@ -59,18 +59,18 @@ impl Batch {
     }
 
     /// Bytes of it.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
 
     /// The events after a number, for `text/event-stream`. Nothing is copied.
-    pub fn sse_after(&self, after: u64) -> Bytes {
+    pub(crate) fn sse_after(&self, after: u64) -> Bytes {
         let first = self.marks.partition_point(|mark| mark.seq <= after);
         self.marks.get(first).map_or_else(Bytes::new, |mark| self.bytes.slice(mark.start..))
     }
 
     /// The events after a number, one a line.
-    pub fn lines_after(&self, after: u64) -> Bytes {
+    pub(crate) fn lines_after(&self, after: u64) -> Bytes {
         let first = self.marks.partition_point(|mark| mark.seq <= after);
         let mut lines = BytesMut::with_capacity(self.bytes.len());
         for mark in &self.marks[first..] {

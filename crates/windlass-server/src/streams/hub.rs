@@ -31,13 +31,13 @@ const PACE_MAX: Duration = Duration::from_millis(250);
 
 /// Runs that somebody reads now.
 #[derive(Default)]
-pub struct Hubs {
+pub(crate) struct Hubs {
     open: Mutex<BTreeMap<Arc<str>, Weak<Hub>>>,
     count: Arc<AtomicUsize>,
 }
 
 /// One run that somebody reads.
-pub struct Hub {
+pub(crate) struct Hub {
     ring: Mutex<Ring>,
     /// How many there are.
     hubs: Arc<AtomicUsize>,
@@ -56,7 +56,7 @@ struct Ring {
 
 /// Why no more comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
+pub(crate) enum Over {
     /// The run has ended.
     Ended,
     /// This server no longer knows: whoever reads asks again.
@@ -64,7 +64,7 @@ pub enum Over {
 }
 
 /// What there is for a reader.
-pub enum Ahead {
+pub(crate) enum Ahead {
     Batch(Batch),
     /// It is not here any more, but in the store.
     InStore,
@@ -82,7 +82,7 @@ impl Hubs {
     }
 
     /// The hub of a run; reading begins with the first reader and stops with the last.
-    pub async fn join(&self, app: &App, run: &Arc<str>) -> Result<Arc<Hub>, Problem> {
+    pub(crate) async fn join(&self, app: &App, run: &Arc<str>) -> Result<Arc<Hub>, Problem> {
         if let Some(hub) = self.get(run).filter(|hub| !hub.is_over()) {
             return Ok(hub);
         }
@@ -180,12 +180,12 @@ impl Hub {
     }
 
     /// To be made before looking, so that nothing which comes in between is missed.
-    pub fn moved(&self) -> tokio::sync::futures::Notified<'_> {
+    pub(crate) fn moved(&self) -> tokio::sync::futures::Notified<'_> {
         self.moved.notified()
     }
 
     /// What there is after a number.
-    pub fn after(&self, after: u64) -> Ahead {
+    pub(crate) fn after(&self, after: u64) -> Ahead {
         let ring = self.ring();
         if after < ring.before {
             return Ahead::InStore;

@@ -5,7 +5,7 @@
 //!
 //! A reader pulls: what a slow one has not taken is read from the store again later, and nobody waits for it.
 
-pub mod changes;
+pub(crate) mod changes;
 mod frame;
 mod hub;
 mod shelf;
@@ -21,13 +21,12 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_core::Stream;
 
-pub use frame::Batch;
-pub use hub::Hubs;
-pub use shelf::Shelf;
-pub use tail::{Form, Tail};
+pub(crate) use hub::Hubs;
+pub(crate) use shelf::Shelf;
+pub(crate) use tail::{Form, Tail};
 
 /// Whatever gives bytes one piece after the other. It is asked for the next only when the last has been taken.
-pub trait Source: Send + 'static {
+pub(crate) trait Source: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
@@ -60,7 +59,7 @@ impl<S: Source> Stream for Pulled<S> {
 }
 
 /// An answer that goes on for as long as its source does.
-pub fn answer<S: Source>(kind: &'static str, source: S) -> Response {
+pub(crate) fn answer<S: Source>(kind: &'static str, source: S) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),

@@ -25,7 +25,7 @@ type Key = (i64, u64);
 /// Those who read at once. They find what others have read before them, and nobody who only looks waits for them.
 const AT_ONCE: usize = 2;
 
-pub struct Shelf {
+pub(crate) struct Shelf {
     kept: Mutex<Kept>,
     lane: Semaphore,
 }
@@ -63,7 +63,7 @@ impl Shelf {
     }
 
     /// What comes after an event, and the last event that was read with it; None if it is not here.
-    pub fn after(&self, run: i64, after: u64) -> Option<(Batch, u64)> {
+    pub(crate) fn after(&self, run: i64, after: u64) -> Option<(Batch, u64)> {
         let kept = self.kept();
         let ((_, last), read) = kept.reads.range((run, after.checked_add(1)?)..=(run, u64::MAX)).next()?;
         let at = read.batches.partition_point(|batch| batch.last <= after);
@@ -88,7 +88,12 @@ impl Shelf {
 }
 
 /// What comes after an event: as much of it as was asked for, and all of what had to be read is kept for others.
-pub async fn read(app: &App, (run, number): (Arc<str>, i64), after: u64, bytes: usize) -> Result<Vec<Batch>, Problem> {
+pub(crate) async fn read(
+    app: &App,
+    (run, number): (Arc<str>, i64),
+    after: u64,
+    bytes: usize,
+) -> Result<Vec<Batch>, Problem> {
     let shelf = &app.views.shelf;
     // It is never closed.
     let permit = shelf.lane.acquire().await.map_err(|_| Problem::unavailable("the server is stopping"))?;

@@ -19,13 +19,13 @@ const AGAIN_BYTES: usize = 256 * 1024;
 
 /// How events are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     Sse,
     Lines,
 }
 
 /// Gives every event after a number once, then what comes, until the run has ended.
-pub struct Tail {
+pub(crate) struct Tail {
     app: App,
     run: Arc<str>,
     /// No other run has ever had it.
@@ -40,7 +40,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    pub async fn open(app: App, run: RunRow, after: u64, form: Form, follow: bool) -> Result<Tail, Problem> {
+    pub(crate) async fn open(app: App, run: RunRow, after: u64, form: Form, follow: bool) -> Result<Tail, Problem> {
         let hub = match follow {
             true => Some(app.views.hubs.join(&app, &run.run).await?),
             false => None,

@@ -42,7 +42,7 @@ struct Open {
 }
 
 /// The spans of one run, event by event.
-pub struct Spans {
+pub(crate) struct Spans {
     run: Arc<str>,
     scope: InstrumentationScope,
     open: HashMap<Key, Open>,
@@ -53,14 +53,14 @@ pub struct Spans {
 }
 
 /// What a run's trace is called.
-pub fn trace_id(run: &str) -> TraceId {
+pub(crate) fn trace_id(run: &str) -> TraceId {
     let mut bytes = [0u8; 16];
     bytes.copy_from_slice(&hash("trace", run, "", 0)[..16]);
     TraceId::from_bytes(bytes)
 }
 
 /// The span that is the whole run.
-pub fn root_id(run: &str) -> SpanId {
+pub(crate) fn root_id(run: &str) -> SpanId {
     span_id(run, "run", 0)
 }
 
@@ -81,7 +81,7 @@ fn hash(kind: &str, run: &str, what: &str, seq: u64) -> [u8; 32] {
 }
 
 impl Spans {
-    pub fn new(row: &RunRow) -> Spans {
+    pub(crate) fn new(row: &RunRow) -> Spans {
         let mut spans = Spans {
             run: row.run.clone(),
             scope: InstrumentationScope::builder("windlass").with_version(env!("CARGO_PKG_VERSION")).build(),
@@ -98,15 +98,15 @@ impl Spans {
     }
 
     /// Spans that have ended and were not taken.
-    pub fn done(&self) -> usize {
+    pub(crate) fn done(&self) -> usize {
         self.done.len()
     }
 
-    pub fn take(&mut self) -> Vec<SpanData> {
+    pub(crate) fn take(&mut self) -> Vec<SpanData> {
         std::mem::take(&mut self.done)
     }
 
-    pub fn add(&mut self, event: &Event) {
+    pub(crate) fn add(&mut self, event: &Event) {
         match &event.kind {
             EventKind::StepStarted { kind, .. } => {
                 self.begin(Kind::Step, event, last_name(&event.path), text("windlass.kind", kind));
@@ -150,7 +150,7 @@ impl Spans {
     }
 
     /// The run has ended: what is still open ends with it, and the run itself comes last.
-    pub fn end(mut self, row: &RunRow) -> Vec<SpanData> {
+    pub(crate) fn end(mut self, row: &RunRow) -> Vec<SpanData> {
         let mut left: Vec<Open> = self.open.drain().map(|(_, open)| open).collect();
         left.sort_by_key(|open| open.began);
         for open in left {

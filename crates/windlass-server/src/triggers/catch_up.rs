@@ -15,7 +15,7 @@ const LOOKED_AT_MAX: usize = 10_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum CatchUp {
+pub(crate) enum CatchUp {
     /// What was missed is left out.
     None,
     /// The newest of those that were missed.
@@ -27,7 +27,7 @@ pub enum CatchUp {
 
 impl CatchUp {
     /// As definitions write it.
-    pub fn of(text: &str) -> Option<CatchUp> {
+    pub(crate) fn of(text: &str) -> Option<CatchUp> {
         match text {
             "none" => Some(CatchUp::None),
             "last" => Some(CatchUp::Last),
@@ -39,7 +39,7 @@ impl CatchUp {
 
 /// Times that have come since somebody looked.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Due {
+pub(crate) struct Due {
     /// Those to fire at, oldest first.
     pub times: Vec<Timestamp>,
     /// The newest of them all, fired at or not.
@@ -49,7 +49,7 @@ pub struct Due {
 }
 
 /// What the rule makes of the times after `last` up to `now`.
-pub fn due(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: CatchUp) -> Due {
+pub(crate) fn due(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: CatchUp) -> Due {
     let mut times = Vec::new();
     // After a long pause of a busy schedule only the end matters.
     for back in [i64::MAX, 24 * 3_600, 3_600, 60] {

@@ -66,7 +66,7 @@ fn is_for_a_reply(name: &HeaderName) -> bool {
 }
 
 /// Why nobody can prove anything to a trigger that has a secret. It names nothing: whoever may read may read it.
-pub fn without_secret(settings: &Settings) -> Option<String> {
+pub(crate) fn without_secret(settings: &Settings) -> Option<String> {
     let reference = settings.secret.as_deref()?;
     let lacking = settings::secret(reference).err()?;
     Some(format!("its secret is not at hand: {}; every delivery is refused (503)", lacking.why(reference)))
@@ -93,7 +93,7 @@ pub fn tell_without_secret(app: &App) -> Result<(), Problem> {
 }
 
 /// A delivery from somebody who knows the trigger's secret, or has a token, or to a trigger that is open to anybody.
-pub struct Signed {
+pub(crate) struct Signed {
     app: App,
     definition: Arc<Definition>,
     program: Arc<Program>,
@@ -230,7 +230,7 @@ fn find(app: &App, name: &str, wanted: &str) -> Result<Found, Problem> {
 }
 
 #[derive(Default, Serialize, utoipa::ToSchema)]
-pub struct Delivered {
+pub(crate) struct Delivered {
     /// The runs of this delivery.
     runs: Vec<String>,
     /// It was made before: nothing new was started.
@@ -267,7 +267,7 @@ fn is_none_of_them(count: &usize) -> bool {
         (status = 429, body = Problem, description = "as many runs as may are under way and wait")
     )
 )]
-pub async fn deliver(signed: Signed) -> Result<Response, Problem> {
+pub(crate) async fn deliver(signed: Signed) -> Result<Response, Problem> {
     let metrics = signed.app.metrics.clone();
     let answer = signed.deliver().await;
     if answer.is_err() {
@@ -295,7 +295,7 @@ pub async fn deliver(signed: Signed) -> Result<Response, Problem> {
         (status = 429, body = Problem, description = "as many runs as may are under way and wait")
     )
 )]
-pub async fn deliver_below(signed: Signed) -> Result<Response, Problem> {
+pub(crate) async fn deliver_below(signed: Signed) -> Result<Response, Problem> {
     deliver(signed).await
 }
 

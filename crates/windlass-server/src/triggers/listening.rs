@@ -20,7 +20,7 @@ fn is_ahead(at: Timestamp, now: Timestamp) -> bool {
 }
 
 /// A trigger with a schedule.
-pub struct Listening {
+pub(crate) struct Listening {
     pub definition: Arc<Definition>,
     pub trigger: Arc<str>,
     pub kind: Arc<str>,
@@ -37,7 +37,7 @@ pub struct Listening {
 
 impl Listening {
     /// When it fires next, if it does.
-    pub fn next(&self, firing: &Firing, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn next(&self, firing: &Firing, now: Timestamp) -> Option<Timestamp> {
         let schedule = self.schedule.as_ref().ok().filter(|_| self.enabled)?;
         // Whoever was asked has said when to ask again.
         firing.not_before.filter(|_| self.asks()).or_else(|| schedule.next(self.last(firing, now)))
@@ -48,7 +48,7 @@ impl Listening {
     }
 
     /// The schedule as it is written.
-    pub fn written(&self) -> Option<serde_json::Value> {
+    pub(crate) fn written(&self) -> Option<serde_json::Value> {
         match (&self.cron, &self.planned) {
             (Some(cron), _) => serde_json::to_value(cron).ok(),
             (None, Some(planned)) => {
@@ -95,7 +95,7 @@ impl Listening {
 }
 
 /// All triggers that fire by themselves.
-pub fn listening(app: &App) -> Result<Vec<Listening>, RuntimeError> {
+pub(crate) fn listening(app: &App) -> Result<Vec<Listening>, RuntimeError> {
     let mut found = Vec::new();
     for definition in app.definitions.all() {
         of_definition(app, &definition, &mut found)?;
@@ -107,7 +107,7 @@ pub fn listening(app: &App) -> Result<Vec<Listening>, RuntimeError> {
 }
 
 /// The same trigger as it is now.
-pub fn again(app: &App, one: &Listening) -> Result<Option<Listening>, RuntimeError> {
+pub(crate) fn again(app: &App, one: &Listening) -> Result<Option<Listening>, RuntimeError> {
     let Some(definition) = app.definitions.get(&one.definition.name) else { return Ok(None) };
     if one.planned.is_none() {
         let settings: Settings = settings::read(&*app.store, settings::TRIGGER, &definition.name, &one.trigger)?;

@@ -11,16 +11,16 @@ mod poll;
 pub mod queue;
 mod request;
 mod scheduler;
-pub mod settings;
-pub mod signature;
+pub(crate) mod settings;
+pub(crate) mod signature;
 mod told;
 mod turns;
 
 use windlass_core::plan::{Action, NodeKind, Plan};
 use windlass_runtime::RuntimeError;
 
-pub use catch_up::CatchUp;
-pub use listening::{Listening, listening};
+pub(crate) use catch_up::CatchUp;
+pub(crate) use listening::listening;
 pub use scheduler::Scheduler;
 pub(crate) use told::{Told, What};
 pub use turns::{TurnInfo, turn_of};
@@ -32,7 +32,7 @@ const CALLED: [&str; 3] = ["request", "manual", "webhook"];
 const TIMED: [&str; 3] = ["recurrence", "schedule", ASKS];
 const ASKS: &str = "http";
 
-pub fn is_called(kind: &str) -> bool {
+pub(crate) fn is_called(kind: &str) -> bool {
     CALLED.contains(&kind)
 }
 

@@ -7,10 +7,10 @@ use windlass_value::{Duration, Timestamp, Value};
 
 /// Nobody is asked more often than this, and nobody can put it off for longer.
 const WAIT_MIN: Duration = Duration::from_secs(1);
-pub const WAIT_MAX: Duration = Duration::from_secs(7 * 86_400);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(7 * 86_400);
 
 /// What came of asking.
-pub enum Asked {
+pub(crate) enum Asked {
     /// With what the run begins, and what came with it.
     Fires {
         body: Value,
@@ -25,7 +25,7 @@ pub enum Asked {
 }
 
 /// `inputs` as the definition has them; `at` is where a 202 wants to be asked.
-pub async fn ask(tools: &Tools, inputs: &Value, at: Option<&str>, now: Timestamp) -> Asked {
+pub(crate) async fn ask(tools: &Tools, inputs: &Value, at: Option<&str>, now: Timestamp) -> Asked {
     if let Some(name) = computed(inputs) {
         return Asked::Failed(format!("`{name}` of the trigger is computed: write it down in the definition"));
     }

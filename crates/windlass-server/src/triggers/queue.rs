@@ -28,14 +28,14 @@ const TURN: &str = "turn";
 
 /// What a definition says of the runs of a trigger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     pub at_once: usize,
     pub waiting: usize,
 }
 
 impl Bounds {
     /// None: there may be any number at once.
-    pub fn of(trigger: &Trigger) -> Option<Bounds> {
+    pub(crate) fn of(trigger: &Trigger) -> Option<Bounds> {
         if trigger.settings.get("singleInstance").and_then(Value::as_bool) == Some(true) {
             return Some(Bounds { at_once: 1, waiting: 0 });
         }
@@ -46,7 +46,7 @@ impl Bounds {
         Some(Bounds { at_once, waiting: number("maximumWaitingRuns").unwrap_or(at_once + WAITING_BESIDE) })
     }
 
-    pub fn full(self) -> String {
+    pub(crate) fn full(self) -> String {
         let Bounds { at_once, waiting } = self;
         match waiting {
             0 => "a run of this trigger is under way, and there may be one at a time".to_owned(),
@@ -82,7 +82,7 @@ type Shared = Arc<Mutex<Queue>>;
 
 /// Queues of triggers, by the beginning of the names of their runs.
 #[derive(Default)]
-pub struct Queues {
+pub(crate) struct Queues {
     all: Mutex<BTreeMap<String, Shared>>,
     /// All runs that wait have been looked for since the process began.
     looked: Mutex<bool>,
@@ -90,13 +90,13 @@ pub struct Queues {
 
 /// How many runs of a trigger there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub(crate) struct Standing {
     pub under_way: usize,
     pub waiting: usize,
 }
 
 /// A delivery that may make runs now.
-pub struct Place {
+pub(crate) struct Place {
     app: App,
     queue: Option<Shared>,
     delivery: Arc<str>,
@@ -106,12 +106,12 @@ pub struct Place {
 
 impl Place {
     /// Whether its runs are made held.
-    pub fn is_bounded(&self) -> bool {
+    pub(crate) fn is_bounded(&self) -> bool {
         self.queue.is_some()
     }
 
     /// Its runs are made: they take their places, and those whose turn it is begin. Gives how many wait.
-    pub async fn taken(self, runs: &[RunHandle]) -> Result<usize, RuntimeError> {
+    pub(crate) async fn taken(self, runs: &[RunHandle]) -> Result<usize, RuntimeError> {
         let made: Vec<(Arc<str>, bool)> = runs.iter().map(|run| (run.run.clone(), run.created)).collect();
         self.settle(move |queue, app| {
             // Also those that were made before: whoever made them may not have come as far as this.
@@ -123,7 +123,7 @@ impl Place {
     }
 
     /// Nobody knows which of its runs are made.
-    pub async fn unsure(self) -> Result<(), RuntimeError> {
+    pub(crate) async fn unsure(self) -> Result<(), RuntimeError> {
         self.settle(|queue, app| {
             queue.read(app)?;
             queue.let_go_on(app)
@@ -156,7 +156,7 @@ impl Drop for Place {
 }
 
 /// Lets a delivery in. Err: as many as may are under way and wait. One that was made before makes nothing new.
-pub async fn enter(
+pub(crate) async fn enter(
     app: &App,
     definition: &Arc<str>,
     trigger: &Trigger,
@@ -188,13 +188,17 @@ pub async fn enter(
 }
 
 /// Whether a delivery would be let in now.
-pub async fn has_room(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Result<Result<(), Bounds>, RuntimeError> {
+pub(crate) async fn has_room(
+    app: &App,
+    definition: &Arc<str>,
+    trigger: &Trigger,
+) -> Result<Result<(), Bounds>, RuntimeError> {
     // No delivery has this name.
     Ok(enter(app, definition, trigger, "").await?.map(drop))
 }
 
 /// What is known of a trigger's runs, if there are bounds.
-pub fn standing(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Result<Option<Standing>, StoreError> {
+pub(crate) fn standing(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Result<Option<Standing>, StoreError> {
     if Bounds::of(trigger).is_none() {
         return Ok(None);
     }
@@ -212,7 +216,7 @@ pub fn standing(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Result<O
 }
 
 /// Whoever's turn it is begins: after a start of the server, and where nobody has noticed that a run has ended.
-pub async fn look(app: &App) -> Result<(), RuntimeError> {
+pub(crate) async fn look(app: &App) -> Result<(), RuntimeError> {
     let app = app.clone();
     blocking(move || {
         let queues = &app.watch().queues;

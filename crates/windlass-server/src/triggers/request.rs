@@ -17,7 +17,7 @@ const SEGMENTS_BEFORE: usize = 4;
 const PROOFS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
 /// What `triggerOutputs()` has beside the body; an error if the trigger is not called like this.
-pub fn beside(trigger: &Trigger, parts: &Parts) -> Result<Value, Problem> {
+pub(crate) fn beside(trigger: &Trigger, parts: &Parts) -> Result<Value, Problem> {
     check_method(trigger, &parts.method)?;
     let mut beside = Map::new();
     beside.insert("headers", headers(&parts.headers));
@@ -29,7 +29,7 @@ pub fn beside(trigger: &Trigger, parts: &Parts) -> Result<Value, Problem> {
 }
 
 /// A page of another site has sent this, as browsers say.
-pub fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+pub(crate) fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
 }
 

@@ -70,7 +70,7 @@ impl Scheduler {
     }
 
     /// Until the server stops.
-    pub async fn run(self) {
+    pub(crate) async fn run(self) {
         let mut draining = self.app.draining();
         let mut changes = self.app.definitions.changes();
         loop {

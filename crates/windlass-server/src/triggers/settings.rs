@@ -11,8 +11,8 @@ use super::CatchUp;
 use super::signature::Scheme;
 
 /// Kinds of records.
-pub const TRIGGER: &str = "trigger";
-pub const FIRING: &str = "firing";
+pub(crate) const TRIGGER: &str = "trigger";
+pub(crate) const FIRING: &str = "firing";
 /// What whoever was asked has said, until all its runs are made: it says so once.
 const ANSWER: &str = "answer";
 
@@ -23,7 +23,7 @@ const RECORDS_AT_ONCE: u32 = 500;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// `env:NAME`, or the alias of a credential.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
@@ -45,7 +45,7 @@ pub struct Settings {
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct CronSettings {
+pub(crate) struct CronSettings {
     /// Five fields, or six with seconds first.
     pub cron: String,
     /// Such as `Europe/Berlin`; UTC if not given.
@@ -70,7 +70,7 @@ impl Default for Settings {
 /// How far a trigger has come.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Firing {
+pub(crate) struct Firing {
     /// The newest time that was due and is dealt with.
     pub due: Option<Timestamp>,
     /// When it last started something.
@@ -88,11 +88,11 @@ pub struct Firing {
     pub ask_at: Option<String>,
 }
 
-pub fn key(definition: &str, trigger: &str) -> String {
+pub(crate) fn key(definition: &str, trigger: &str) -> String {
     format!("{definition}\0{}", trigger.to_lowercase())
 }
 
-pub fn read<T: DeserializeOwned + Default>(
+pub(crate) fn read<T: DeserializeOwned + Default>(
     store: &dyn Store,
     kind: &str,
     definition: &str,
@@ -109,7 +109,7 @@ fn decoded<T: DeserializeOwned>(row: &RecordRow) -> Result<T, StoreError> {
 }
 
 /// Changes the settings as they are now, whoever else does so meanwhile.
-pub fn change(
+pub(crate) fn change(
     store: &dyn Store,
     definition: &str,
     trigger: &str,
@@ -129,13 +129,18 @@ pub fn change(
 }
 
 /// An answer to a trigger that asks, and the time for which it was asked.
-pub struct Answer {
+pub(crate) struct Answer {
     pub due: Timestamp,
     pub body: Value,
     pub beside: Value,
 }
 
-pub fn keep_answer(store: &dyn Store, definition: &str, trigger: &str, answer: &Answer) -> Result<(), StoreError> {
+pub(crate) fn keep_answer(
+    store: &dyn Store,
+    definition: &str,
+    trigger: &str,
+    answer: &Answer,
+) -> Result<(), StoreError> {
     let Answer { due, body, beside } = answer;
     let whole = Value::list(vec![Value::from(due.0), body.clone(), beside.clone()]);
     let change = RecordChange::put(ANSWER, &key(definition, trigger), windlass_value::encode(&whole), real_now());
@@ -143,7 +148,7 @@ pub fn keep_answer(store: &dyn Store, definition: &str, trigger: &str, answer: &
 }
 
 /// One that a stop, or a crash, has left.
-pub fn kept_answer(store: &dyn Store, definition: &str, trigger: &str) -> Result<Option<Answer>, StoreError> {
+pub(crate) fn kept_answer(store: &dyn Store, definition: &str, trigger: &str) -> Result<Option<Answer>, StoreError> {
     let Some(row) = store.record(ANSWER, &key(definition, trigger))? else { return Ok(None) };
     let whole = windlass_value::decode(&row.body).ok();
     match whole.as_ref().and_then(Value::as_list) {
@@ -159,7 +164,7 @@ pub fn kept_answer(store: &dyn Store, definition: &str, trigger: &str) -> Result
 }
 
 /// All that an answer led to is made and noted.
-pub fn settle(store: &dyn Store, definition: &str, trigger: &str, firing: &Firing) -> Result<(), StoreError> {
+pub(crate) fn settle(store: &dyn Store, definition: &str, trigger: &str, firing: &Firing) -> Result<(), StoreError> {
     let (key, now) = (key(definition, trigger), real_now());
     let body = serde_json::to_vec(firing).unwrap_or_default();
     let changes = vec![RecordChange::put(FIRING, &key, body, now), RecordChange::remove(ANSWER, &key, now)];
@@ -167,14 +172,14 @@ pub fn settle(store: &dyn Store, definition: &str, trigger: &str, firing: &Firin
 }
 
 /// Nothing is known of the trigger any more.
-pub fn forget(store: &dyn Store, definition: &str, trigger: &str) -> Result<(), StoreError> {
+pub(crate) fn forget(store: &dyn Store, definition: &str, trigger: &str) -> Result<(), StoreError> {
     let (key, now) = (key(definition, trigger), real_now());
     let changes = KINDS.map(|kind| RecordChange::remove(kind, &key, now));
     store.change_records(changes.into()).map(drop)
 }
 
 /// What takes away all that is known of the triggers of a definition.
-pub fn forgetting_all(store: &dyn Store, definition: &str) -> Result<Vec<RecordChange>, StoreError> {
+pub(crate) fn forgetting_all(store: &dyn Store, definition: &str) -> Result<Vec<RecordChange>, StoreError> {
     let (of, now) = (key(definition, ""), real_now());
     let mut changes = Vec::new();
     for kind in KINDS {
@@ -190,13 +195,13 @@ pub fn forgetting_all(store: &dyn Store, definition: &str) -> Result<Vec<RecordC
     Ok(changes)
 }
 
-pub fn note(store: &dyn Store, definition: &str, trigger: &str, firing: &Firing) -> Result<(), StoreError> {
+pub(crate) fn note(store: &dyn Store, definition: &str, trigger: &str, firing: &Firing) -> Result<(), StoreError> {
     let body = serde_json::to_vec(firing).unwrap_or_default();
     store.change_records(vec![RecordChange::put(FIRING, &key(definition, trigger), body, real_now())]).map(drop)
 }
 
 /// Schedules that the settings of triggers add, with the names of definition and trigger.
-pub fn added(store: &dyn Store) -> Result<Vec<(String, String, Settings)>, StoreError> {
+pub(crate) fn added(store: &dyn Store) -> Result<Vec<(String, String, Settings)>, StoreError> {
     let mut found = Vec::new();
     let mut after = String::new();
     loop {
@@ -213,7 +218,7 @@ pub fn added(store: &dyn Store) -> Result<Vec<(String, String, Settings)>, Store
 }
 
 /// What a reference to a secret may look like: a secret itself does not.
-pub fn is_reference(text: &str) -> bool {
+pub(crate) fn is_reference(text: &str) -> bool {
     let name = text.strip_prefix("env:").unwrap_or(text);
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
     !name.is_empty() && name.len() <= 64 && name.chars().all(plain) && !text.starts_with("whsec_")
@@ -221,14 +226,14 @@ pub fn is_reference(text: &str) -> bool {
 
 /// Why there is no secret. It names nothing: what was taken for a name may be the secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NotAtHand {
+pub(crate) enum NotAtHand {
     Unset,
     Odd(&'static str),
 }
 
 impl NotAtHand {
     /// What a reference such as this one lacks.
-    pub fn why(self, reference: &str) -> &'static str {
+    pub(crate) fn why(self, reference: &str) -> &'static str {
         match self {
             NotAtHand::Unset if reference.starts_with("env:") => "the server has no such variable",
             NotAtHand::Unset => "the server knows no credential with such an alias",
@@ -238,7 +243,7 @@ impl NotAtHand {
 }
 
 /// The secret behind a reference, at this moment.
-pub fn secret(reference: &str) -> Result<String, NotAtHand> {
+pub(crate) fn secret(reference: &str) -> Result<String, NotAtHand> {
     let set = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty()).ok_or(NotAtHand::Unset);
     if let Some(name) = reference.strip_prefix("env:") {
         return set(name);

@@ -9,7 +9,7 @@ use sha2::Sha256;
 use windlass_value::Timestamp;
 
 /// How far the time of a delivery may be from ours.
-pub const WINDOW_SECONDS: i64 = 300;
+pub(crate) const WINDOW_SECONDS: i64 = 300;
 
 /// Letters of a delivery's name.
 const ID_BYTES_MAX: usize = 256;
@@ -19,13 +19,13 @@ const SIGNATURES_MAX: usize = 8;
 
 /// A delivery that somebody has signed who knows the secret.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Proof {
+pub(crate) struct Proof {
     /// What names the delivery; the same one again starts nothing twice.
     pub delivery: String,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Unproven {
+pub(crate) enum Unproven {
     /// There is no signature at all.
     Unsigned,
     Wrong(&'static str),
@@ -36,7 +36,7 @@ pub enum Unproven {
 /// How the deliveries to a trigger are signed. Each trigger has one: what is signed in one way must mean nothing in another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Scheme {
+pub(crate) enum Scheme {
     /// Standard Webhooks: the name, the time and the body are signed.
     #[default]
     Standard,
@@ -47,7 +47,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    pub fn header(self) -> &'static str {
+    pub(crate) fn header(self) -> &'static str {
         match self {
             Scheme::Standard => "webhook-signature",
             Scheme::Github => "x-hub-signature-256",
@@ -57,7 +57,7 @@ impl Scheme {
 }
 
 /// Checks the signature of one kind; any other is not looked at. Each header has one way to be written, and is there once.
-pub fn check(
+pub(crate) fn check(
     scheme: Scheme,
     headers: &HeaderMap,
     body: &[u8],
@@ -132,7 +132,7 @@ fn signatures_of(text: &str) -> Vec<Vec<u8>> {
 }
 
 /// The name that an unsigned delivery gives itself.
-pub fn named(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn named(headers: &HeaderMap) -> Option<String> {
     let names = ["idempotency-key", "webhook-id", "x-windlass-delivery", "x-github-delivery"];
     // Apart from those that are proven: nobody takes the name of one of them.
     names.iter().find_map(|name| only(headers, name)).map(|name| format!("unsigned:{name}"))

@@ -6,7 +6,7 @@ use windlass_value::Timestamp;
 
 /// One thing that a trigger has done.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub(crate) struct Told {
     pub definition: String,
     pub trigger: String,
     /// As the definition calls it: `request`, `recurrence`, `schedule`.
@@ -17,7 +17,7 @@ pub struct Told {
 }
 
 #[derive(Clone, Debug)]
-pub enum What {
+pub(crate) enum What {
     /// Runs were made; so many of them wait for their turn.
     Fired {
         runs: Vec<String>,
@@ -41,7 +41,7 @@ pub enum What {
 
 impl Told {
     /// Writes it to the log.
-    pub fn log(&self) {
+    pub(crate) fn log(&self) {
         let Told { definition, trigger, kind, what, due } = self;
         let kind = Some(kind.as_str()).filter(|kind| !kind.is_empty());
         let due = due.map(display);

@@ -23,7 +23,7 @@ const LEASE: Duration = Duration::from_secs(30);
 
 /// Why something that a worker says does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
+pub(crate) enum Refused {
     /// The job is not, or no longer, held by this worker under this epoch. It stops.
     Stale,
     /// The server lets go of the run just now. What was reported may not be durable: it is to be said again.
@@ -119,11 +119,11 @@ impl Dispatcher {
         Dispatcher { secrets, ..self }
     }
 
-    pub fn lease_ms(&self) -> u64 {
+    pub(crate) fn lease_ms(&self) -> u64 {
         self.lease.as_millis() as u64
     }
 
-    pub fn heartbeat_ms(&self) -> u64 {
+    pub(crate) fn heartbeat_ms(&self) -> u64 {
         (self.lease / HEARTBEATS).as_millis() as u64
     }
 
@@ -163,12 +163,12 @@ impl Dispatcher {
     }
 
     /// What of a run waits for a worker.
-    pub fn waits_of(&self, run: &str) -> Vec<QueueInfo> {
+    pub(crate) fn waits_of(&self, run: &str) -> Vec<QueueInfo> {
         self.state().queues.of_run(run)
     }
 
     /// How many leases were lost since the server began, by tool.
-    pub fn expired(&self) -> BTreeMap<Arc<str>, u64> {
+    pub(crate) fn expired(&self) -> BTreeMap<Arc<str>, u64> {
         self.state().expired.clone()
     }
 
@@ -203,7 +203,7 @@ impl Dispatcher {
     }
 
     /// Asks the worker to stop when it has done what it has. False: there is no such worker.
-    pub fn drain(&self, worker: &str) -> bool {
+    pub(crate) fn drain(&self, worker: &str) -> bool {
         let mut state = self.state();
         let keys: Vec<WorkerKey> =
             state.workers.iter().filter(|(key, _)| &*key.worker == worker).map(|(key, _)| key.clone()).collect();
@@ -361,7 +361,7 @@ pub(super) enum Look {
 
 impl State {
     /// Takes a job out. A worker that had it hears of it.
-    pub fn drop_entry(&mut self, id: &JobId) -> Option<Entry> {
+    pub(crate) fn drop_entry(&mut self, id: &JobId) -> Option<Entry> {
         let entry = self.jobs.remove(id)?;
         match &entry.stage {
             Stage::Kept(_) => {}
@@ -378,7 +378,7 @@ impl State {
     }
 
     /// The worker has a slot more.
-    pub fn let_go(&mut self, id: &JobId, worker: &WorkerKey) {
+    pub(crate) fn let_go(&mut self, id: &JobId, worker: &WorkerKey) {
         if let Some(known) = self.workers.get_mut(worker) {
             known.held.remove(id);
             self.wake_polls_of(worker);
@@ -392,7 +392,7 @@ impl State {
         (worker.takes_more() && worker.fits(kind)).then(|| reported.worker.clone())
     }
 
-    pub fn hold(&mut self, id: &JobId, job: &LeasedJob, worker: WorkerKey, lease: Duration) -> Held {
+    pub(crate) fn hold(&mut self, id: &JobId, job: &LeasedJob, worker: WorkerKey, lease: Duration) -> Held {
         if let Some(known) = self.workers.get_mut(&worker) {
             known.held.insert(id.clone());
         }
@@ -402,7 +402,7 @@ impl State {
     }
 
     /// A job waits: one of those who can do it looks.
-    pub fn wake_one(&mut self, kind: &Kind) {
+    pub(crate) fn wake_one(&mut self, kind: &Kind) {
         let workers = &self.workers;
         let can = |poll: &&mut Poll| {
             !poll.woken
@@ -416,13 +416,13 @@ impl State {
     }
 
     /// Somebody who was woken is gone without having looked.
-    pub fn wake_for_all(&mut self) {
+    pub(crate) fn wake_for_all(&mut self) {
         for kind in self.queues.kinds().cloned().collect::<Vec<_>>() {
             self.wake_one(&kind);
         }
     }
 
-    pub fn wake_polls_of(&mut self, worker: &WorkerKey) {
+    pub(crate) fn wake_polls_of(&mut self, worker: &WorkerKey) {
         for poll in self.polls.values_mut().filter(|poll| poll.worker == *worker) {
             poll.woken = true;
             poll.wake.notify_one();

@@ -14,9 +14,10 @@ mod remote;
 mod speech;
 mod wire;
 
-pub use dispatcher::{Dispatcher, Refused};
-pub use registry::WorkerKey;
-pub use remote::{RemoteTool, routed};
+pub use dispatcher::Dispatcher;
+pub(crate) use dispatcher::Refused;
+pub(crate) use registry::WorkerKey;
+pub use remote::routed;
 pub(crate) use speech::is_engines_own;
 pub use wire::{
     Ask, Complete, Fail, Failure, Heard, Heartbeat, HeldInfo, Labels, Lease, Leased, LeasedJob, Leave, Progress,

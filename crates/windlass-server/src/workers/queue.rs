@@ -50,13 +50,13 @@ struct Waiting {
 }
 
 impl Queues {
-    pub fn push(&mut self, kind: &Kind, id: &JobId, since: Timestamp) -> Place {
+    pub(crate) fn push(&mut self, kind: &Kind, id: &JobId, since: Timestamp) -> Place {
         self.last += 1;
         self.put(kind, id, since, self.last)
     }
 
     /// Before all others of its run: it was given out and never arrived.
-    pub fn push_front(&mut self, kind: &Kind, id: &JobId, since: Timestamp) -> Place {
+    pub(crate) fn push_front(&mut self, kind: &Kind, id: &JobId, since: Timestamp) -> Place {
         self.first -= 1;
         self.put(kind, id, since, self.first)
     }
@@ -75,7 +75,7 @@ impl Queues {
         Place(place)
     }
 
-    pub fn remove(&mut self, kind: &Kind, id: &JobId, place: Place) {
+    pub(crate) fn remove(&mut self, kind: &Kind, id: &JobId, place: Place) {
         let Some(queue) = self.queues.get_mut(kind) else { return };
         if let Some(run) = queue.runs.get_mut(&id.run)
             && run.remove(&place.0).is_some()
@@ -88,7 +88,7 @@ impl Queues {
     }
 
     /// The next job for a worker that can do such kinds; of all queues the one that was served longest ago.
-    pub fn pop(&mut self, fits: impl Fn(&Kind) -> bool) -> Option<JobId> {
+    pub(crate) fn pop(&mut self, fits: impl Fn(&Kind) -> bool) -> Option<JobId> {
         let fitting = self.queues.iter().filter(|(kind, _)| fits(kind));
         let kind = fitting.min_by_key(|(_, queue)| queue.served).map(|(kind, _)| kind.clone())?;
         self.served += 1;
@@ -101,11 +101,11 @@ impl Queues {
         id
     }
 
-    pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {
         self.queues.keys()
     }
 
-    pub fn list(&self) -> Vec<QueueInfo> {
+    pub(crate) fn list(&self) -> Vec<QueueInfo> {
         let info = |(kind, queue): (&Kind, &Queue)| {
             let oldest = queue.runs.values().filter_map(oldest).min();
             kind.info(queue.length, oldest)
@@ -114,7 +114,7 @@ impl Queues {
     }
 
     /// What waits of one run. However much there is, it takes as long as there are kinds.
-    pub fn of_run(&self, run: &str) -> Vec<QueueInfo> {
+    pub(crate) fn of_run(&self, run: &str) -> Vec<QueueInfo> {
         let waits = |(kind, queue): (&Kind, &Queue)| {
             let jobs = queue.runs.get(run).filter(|jobs| !jobs.is_empty())?;
             Some(kind.info(jobs.len(), oldest(jobs)))

@@ -23,7 +23,7 @@ const FORGOTTEN_AFTER: u32 = 20;
 
 /// One life of a worker: an id that it has made itself, under the token that it shows.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct WorkerKey {
+pub(crate) struct WorkerKey {
     pub token: Arc<str>,
     pub worker: Arc<str>,
 }
@@ -79,21 +79,21 @@ impl Worker {
     }
 
     /// Whether it can do such jobs.
-    pub fn fits(&self, kind: &Kind) -> bool {
+    pub(crate) fn fits(&self, kind: &Kind) -> bool {
         let labelled = !kind.labels.is_empty() || !self.only_labelled;
         let has = |(name, value): (&Arc<str>, &Arc<str>)| self.labels.get(name) == Some(value);
         labelled && self.tools.contains(&kind.tool) && kind.labels.iter().all(has)
     }
 
-    pub fn takes_more(&self) -> bool {
+    pub(crate) fn takes_more(&self) -> bool {
         !self.draining && !self.drain
     }
 
-    pub fn free(&self) -> usize {
+    pub(crate) fn free(&self) -> usize {
         if self.takes_more() { self.slots.saturating_sub(self.held.len()) } else { 0 }
     }
 
-    pub fn state(&self, lease: Duration) -> WorkerState {
+    pub(crate) fn state(&self, lease: Duration) -> WorkerState {
         match () {
             () if self.waiting == 0 && self.seen.elapsed() >= lease => WorkerState::Lost,
             () if !self.takes_more() => WorkerState::Draining,
@@ -101,7 +101,7 @@ impl Worker {
         }
     }
 
-    pub fn note(&mut self, done: Done) {
+    pub(crate) fn note(&mut self, done: Done) {
         if self.done.len() >= DONE_MAX {
             self.done.pop_front();
         }
@@ -117,20 +117,20 @@ pub(super) struct Registry(BTreeMap<WorkerKey, Worker>, VecDeque<(WorkerKey, Ins
 const GONE_MAX: usize = 256;
 
 impl Registry {
-    pub fn get(&self, key: &WorkerKey) -> Option<&Worker> {
+    pub(crate) fn get(&self, key: &WorkerKey) -> Option<&Worker> {
         self.0.get(key)
     }
 
-    pub fn get_mut(&mut self, key: &WorkerKey) -> Option<&mut Worker> {
+    pub(crate) fn get_mut(&mut self, key: &WorkerKey) -> Option<&mut Worker> {
         self.0.get_mut(key)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&WorkerKey, &Worker)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&WorkerKey, &Worker)> {
         self.0.iter()
     }
 
     /// It is not heard of again.
-    pub fn leave(&mut self, key: &WorkerKey) {
+    pub(crate) fn leave(&mut self, key: &WorkerKey) {
         self.0.remove(key);
         if self.1.len() >= GONE_MAX {
             self.1.pop_front();
@@ -138,12 +138,12 @@ impl Registry {
         self.1.push_back((key.clone(), Instant::now()));
     }
 
-    pub fn has_left(&self, key: &WorkerKey, lease: Duration) -> bool {
+    pub(crate) fn has_left(&self, key: &WorkerKey, lease: Duration) -> bool {
         self.1.iter().any(|(gone, at)| gone == key && at.elapsed() < lease)
     }
 
     /// The worker has said something. One that was not known is from now on: it may have outlived the server.
-    pub fn seen(&mut self, key: &WorkerKey, lease: Duration) -> &mut Worker {
+    pub(crate) fn seen(&mut self, key: &WorkerKey, lease: Duration) -> &mut Worker {
         if !self.0.contains_key(key) {
             self.forget_silent(lease);
         }
@@ -152,7 +152,7 @@ impl Registry {
         worker
     }
 
-    pub fn introduce(&mut self, key: &WorkerKey, token_name: &str, ask: &Ask, lease: Duration) -> &mut Worker {
+    pub(crate) fn introduce(&mut self, key: &WorkerKey, token_name: &str, ask: &Ask, lease: Duration) -> &mut Worker {
         let worker = self.seen(key, lease);
         worker.name.clone_from(&ask.name);
         token_name.clone_into(&mut worker.token_name);

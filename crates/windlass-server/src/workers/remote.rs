@@ -9,7 +9,7 @@ use windlass_runtime::{Cancelled, Tool, ToolCall, ToolFuture, Tools};
 use super::dispatcher::{Dispatcher, Look, Offer};
 
 /// A tool that runs here, elsewhere, or both.
-pub struct RemoteTool {
+pub(crate) struct RemoteTool {
     here: Option<Arc<dyn Tool>>,
     dispatcher: Arc<Dispatcher>,
 }

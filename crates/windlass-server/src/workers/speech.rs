@@ -18,7 +18,7 @@ const POLL_MAX: Duration = Duration::from_secs(30);
 
 impl Dispatcher {
     /// Jobs for a worker, at most as many as it has slots free. Waits while there are none.
-    pub async fn lease(&self, who: &WorkerKey, token_name: &str, ask: &Ask) -> Leased {
+    pub(crate) async fn lease(&self, who: &WorkerKey, token_name: &str, ask: &Ask) -> Leased {
         let deadline = Instant::now() + Duration::from_millis(ask.wait_ms).min(POLL_MAX);
         {
             let mut state = self.state();
@@ -69,7 +69,7 @@ impl Dispatcher {
     }
 
     /// The worker lives, and has these. Waits while there is nothing to tell it.
-    pub async fn heartbeat(&self, who: &WorkerKey, beat: &Heartbeat) -> Heard {
+    pub(crate) async fn heartbeat(&self, who: &WorkerKey, beat: &Heartbeat) -> Heard {
         let deadline = Instant::now() + Duration::from_millis(beat.wait_ms).min(self.lease / 3);
         let told = {
             let mut state = self.state();
@@ -140,7 +140,7 @@ impl Dispatcher {
     }
 
     /// Something to be seen outside. It counts as life.
-    pub fn progress(&self, who: &WorkerKey, progress: &Progress) -> Result<(), Refused> {
+    pub(crate) fn progress(&self, who: &WorkerKey, progress: &Progress) -> Result<(), Refused> {
         let data = self.secrets.value(&progress.data);
         let mut guard = self.state();
         let state = &mut *guard;
@@ -163,7 +163,7 @@ impl Dispatcher {
     }
 
     /// The end of a task. Returns when it is durable, with what comes next under the same lease.
-    pub async fn report(
+    pub(crate) async fn report(
         &self,
         who: &WorkerKey,
         report: &Report,
@@ -228,7 +228,7 @@ impl Dispatcher {
     }
 
     /// The worker goes: all that it has is for others, now.
-    pub fn leave(&self, who: &WorkerKey) {
+    pub(crate) fn leave(&self, who: &WorkerKey) {
         let mut state = self.state();
         let held = state.workers.get(who).map(|worker| worker.held.clone()).unwrap_or_default();
         let lost: Vec<Away> = held.iter().filter_map(|id| state.drop_entry(id)?.away).collect();
@@ -425,7 +425,7 @@ const RESERVED: [&str; 15] = [
 ];
 
 /// Whether only the engine tells of such an event.
-pub fn is_engines_own(kind: &str) -> bool {
+pub(crate) fn is_engines_own(kind: &str) -> bool {
     RESERVED.contains(&kind.split('.').next().unwrap_or_default())
 }
 
@@ -435,7 +435,7 @@ const DATA_MAX: usize = 64 * 1024;
 
 impl Progress {
     /// What is wrong with it, if something is. `task.progress` may be said as such.
-    pub fn problem(&mut self) -> Option<String> {
+    pub(crate) fn problem(&mut self) -> Option<String> {
         if self.r#type.as_deref() == Some(EventKind::TASK_PROGRESS) {
             self.r#type = None;
         }

@@ -259,7 +259,7 @@ impl From<ErrorInfo> for Failure {
 }
 
 impl Complete {
-    pub fn into_parts(self) -> (Report, TaskOutcome) {
+    pub(crate) fn into_parts(self) -> (Report, TaskOutcome) {
         let Complete { worker, run, job, epoch, output, meta, facts, again, beside, awaits } = self;
         let outcome = TaskOutcome { output, error: None, meta, again, facts, beside, awaits, taken: None };
         (Report { worker, run, job, epoch }, outcome)
@@ -267,7 +267,7 @@ impl Complete {
 }
 
 impl Fail {
-    pub fn into_parts(self) -> (Report, TaskOutcome) {
+    pub(crate) fn into_parts(self) -> (Report, TaskOutcome) {
         let Fail { worker, run, job, epoch, error, output, meta, facts } = self;
         let Failure { code, kind, message, hint, replied } = error;
         let error = ErrorInfo { hint: hint.map(Into::into), replied, ..ErrorInfo::new(code, kind, message) };

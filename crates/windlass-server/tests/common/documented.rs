@@ -14,7 +14,7 @@ static DOCUMENT: LazyLock<Json> = LazyLock::new(|| {
 static KNOWN: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
 /// What the document says against an answer, if it says something.
-pub fn complaint(method: &str, path: &str, status: u16, kind: &str, body: &[u8]) -> Option<String> {
+pub(crate) fn complaint(method: &str, path: &str, status: u16, kind: &str, body: &[u8]) -> Option<String> {
     let method = method.to_lowercase();
     let (template, operation) = operation(&method, path)?;
     let listed = &operation["responses"][status.to_string()];

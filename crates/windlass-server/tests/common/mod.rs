@@ -29,16 +29,16 @@ use windlass_syntax::{Diagnostic, Diagnostics, Report, Source};
 use windlass_value::{Value, parse_json};
 
 /// Nothing here takes this long; whoever waits longer has found a hang.
-pub const HANG: Duration = Duration::from_secs(120);
+pub(crate) const HANG: Duration = Duration::from_secs(120);
 
 /// May do everything.
-pub const TOKEN: &str = "wl_test";
+pub(crate) const TOKEN: &str = "wl_test";
 
 /// A workflow that computes and ends.
-pub const HELLO: &str = r#"{"name": "hello", "actions": {"greet": {"type": "compose", "inputs": "hi"}}}"#;
+pub(crate) const HELLO: &str = r#"{"name": "hello", "actions": {"greet": {"type": "compose", "inputs": "hi"}}}"#;
 
 /// One that fails in its second step.
-pub const BROKEN: &str = r#"{
+pub(crate) const BROKEN: &str = r#"{
   "name": "broken",
   "actions": {
     "first": {"type": "compose", "inputs": 1},
@@ -47,10 +47,10 @@ pub const BROKEN: &str = r#"{
 }"#;
 
 /// One that waits at a gate.
-pub const HELD: &str = r#"{"name": "held", "actions": {"wait": {"type": "activity", "inputs": {"activityName": "gate", "input": "gate"}}}}"#;
+pub(crate) const HELD: &str = r#"{"name": "held", "actions": {"wait": {"type": "activity", "inputs": {"activityName": "gate", "input": "gate"}}}}"#;
 
 /// One that counts.
-pub fn counting(name: &str, turns: u64) -> String {
+pub(crate) fn counting(name: &str, turns: u64) -> String {
     json!({
         "name": name,
         "actions": {
@@ -68,7 +68,7 @@ pub fn counting(name: &str, turns: u64) -> String {
 }
 
 /// Who reads definitions here: Loom, with what is registered around it.
-pub struct Loom;
+pub(crate) struct Loom;
 
 const TOOLS: [&str; 5] = ["noop", "http", "gate", "fail", "echo"];
 
@@ -108,7 +108,7 @@ impl Compiler for Loom {
 }
 
 /// A server without a listener.
-pub struct World {
+pub(crate) struct World {
     pub app: App,
     pub store: Arc<dyn Store>,
     router: Router,
@@ -120,53 +120,53 @@ type Meanwhile = Box<dyn FnOnce() + Send>;
 
 /// Whoever the tool `http` reaches: gives the answers that it was told, in order, and none when there are none.
 #[derive(Clone, Default)]
-pub struct Outside {
+pub(crate) struct Outside {
     answers: Arc<Mutex<VecDeque<Value>>>,
     asked: Arc<Mutex<Vec<Value>>>,
     meanwhile: Arc<Mutex<Option<Meanwhile>>>,
 }
 
 impl Outside {
-    pub fn answer(&self, reply: Json) {
+    pub(crate) fn answer(&self, reply: Json) {
         let reply = parse_json(&reply.to_string()).expect("JSON");
         self.answers.lock().expect("unharmed").push_back(reply);
     }
 
     /// Happens before the next answer.
-    pub fn when_asked(&self, meanwhile: impl FnOnce() + Send + 'static) {
+    pub(crate) fn when_asked(&self, meanwhile: impl FnOnce() + Send + 'static) {
         *self.meanwhile.lock().expect("unharmed") = Some(Box::new(meanwhile));
     }
 
     /// What it was asked so far.
-    pub fn asked(&self) -> Vec<Json> {
+    pub(crate) fn asked(&self) -> Vec<Json> {
         let asked = self.asked.lock().expect("unharmed");
         asked.iter().map(|input| serde_json::to_value(input).expect("JSON")).collect()
     }
 }
 
 impl World {
-    pub fn new() -> World {
+    pub(crate) fn new() -> World {
         World::on(Arc::new(MemoryStore::new()))
     }
 
-    pub fn on(store: Arc<dyn Store>) -> World {
+    pub(crate) fn on(store: Arc<dyn Store>) -> World {
         World::with(store, ServerOptions::default())
     }
 
-    pub fn with(store: Arc<dyn Store>, options: ServerOptions) -> World {
+    pub(crate) fn with(store: Arc<dyn Store>, options: ServerOptions) -> World {
         World::with_limits(store, options, Limits::default())
     }
 
     /// One that goes on with what a server before it has left, as `windlass serve` does.
-    pub fn adopting(store: Arc<dyn Store>) -> World {
+    pub(crate) fn adopting(store: Arc<dyn Store>) -> World {
         World::made(store, ServerOptions::default(), Limits::default(), patient(), true)
     }
 
-    pub fn with_limits(store: Arc<dyn Store>, options: ServerOptions, limits: Limits) -> World {
+    pub(crate) fn with_limits(store: Arc<dyn Store>, options: ServerOptions, limits: Limits) -> World {
         World::with_views(store, options, limits, patient())
     }
 
-    pub fn with_views(store: Arc<dyn Store>, options: ServerOptions, limits: Limits, views: Views) -> World {
+    pub(crate) fn with_views(store: Arc<dyn Store>, options: ServerOptions, limits: Limits, views: Views) -> World {
         World::made(store, options, limits, views, false)
     }
 
@@ -201,18 +201,18 @@ impl World {
     }
 
     /// Lets everybody through who waits at this gate, now and later.
-    pub fn open(&self, gate: &str) {
+    pub(crate) fn open(&self, gate: &str) {
         self.gates.send_modify(|open| {
             open.insert(gate.to_owned());
         });
     }
 
     /// Asks with the token that may do everything.
-    pub async fn ask(&self, method: Method, path: &str, body: Option<Json>) -> Reply {
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Json>) -> Reply {
         self.send(request(method, path, body)).await
     }
 
-    pub async fn send(&self, request: Request<Body>) -> Reply {
+    pub(crate) async fn send(&self, request: Request<Body>) -> Reply {
         let (method, path) = (request.method().to_string(), request.uri().to_string());
         let answer = self.router.clone().oneshot(request).await.expect("an answer");
         let (parts, body) = answer.into_parts();
@@ -226,39 +226,39 @@ impl World {
     }
 
     /// An answer whose body is read bit by bit.
-    pub async fn stream(&self, request: Request<Body>) -> (StatusCode, HeaderMap, Body) {
+    pub(crate) async fn stream(&self, request: Request<Body>) -> (StatusCode, HeaderMap, Body) {
         let answer = self.router.clone().oneshot(request).await.expect("an answer");
         let (parts, body) = answer.into_parts();
         (parts.status, parts.headers, body)
     }
 
-    pub async fn get(&self, path: &str) -> Reply {
+    pub(crate) async fn get(&self, path: &str) -> Reply {
         self.ask(Method::GET, path, None).await
     }
 
-    pub async fn post(&self, path: &str, body: Json) -> Reply {
+    pub(crate) async fn post(&self, path: &str, body: Json) -> Reply {
         self.ask(Method::POST, path, Some(body)).await
     }
 
-    pub async fn register(&self, source: &str) -> Json {
+    pub(crate) async fn register(&self, source: &str) -> Json {
         let reply = self.post("/api/v1/definitions", json!({ "source": source })).await;
         assert!(reply.status.is_success(), "{reply:?}");
         reply.json()
     }
 
     /// Starts a run and waits for its end.
-    pub async fn run(&self, definition: &str, id: &str) -> Json {
+    pub(crate) async fn run(&self, definition: &str, id: &str) -> Json {
         let body = json!({ "definition": definition, "id": id, "wait_ms": 60_000 });
         self.post("/api/v1/runs", body).await.is(200)
     }
 
     /// Starts a run.
-    pub async fn start(&self, definition: &str, id: &str) -> Json {
+    pub(crate) async fn start(&self, definition: &str, id: &str) -> Json {
         self.post("/api/v1/runs", json!({ "definition": definition, "id": id })).await.is(202)
     }
 
     /// Asks for a run until it has this status.
-    pub async fn until_status(&self, run: &str, status: &str) -> Json {
+    pub(crate) async fn until_status(&self, run: &str, status: &str) -> Json {
         let begun = Instant::now();
         loop {
             let seen = self.get(&format!("/api/v1/runs/{run}")).await.is(200);
@@ -278,7 +278,7 @@ fn patient() -> Views {
     views
 }
 
-pub fn request(method: Method, path: &str, body: Option<Json>) -> Request<Body> {
+pub(crate) fn request(method: Method, path: &str, body: Option<Json>) -> Request<Body> {
     let request = Request::builder().method(method).uri(path).header(header::AUTHORIZATION, format!("Bearer {TOKEN}"));
     let request = request.header(header::HOST, "127.0.0.1:7117");
     match body {
@@ -292,7 +292,7 @@ pub fn request(method: Method, path: &str, body: Option<Json>) -> Request<Body> 
 
 /// What the server has answered.
 #[derive(Debug)]
-pub struct Reply {
+pub(crate) struct Reply {
     pub what: String,
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -300,17 +300,17 @@ pub struct Reply {
 }
 
 impl Reply {
-    pub fn json(&self) -> Json {
+    pub(crate) fn json(&self) -> Json {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{}: {error}: {}", self.what, self.text()))
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
     /// The body of an answer that must have this status.
     #[track_caller]
-    pub fn is(&self, status: u16) -> Json {
+    pub(crate) fn is(&self, status: u16) -> Json {
         assert_eq!(self.status.as_u16(), status, "{}: {}", self.what, self.text());
         let kind = self.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let expected = if status < 400 { "application/json" } else { "application/problem+json" };
@@ -356,6 +356,6 @@ fn tools(gates: &watch::Sender<BTreeSet<String>>, outside: &Outside) -> Tools {
         })
 }
 
-pub async fn in_time<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(HANG, future).await.expect("it hangs")
 }

@@ -29,7 +29,7 @@ impl Compiler for NoDialect {
     }
 }
 
-pub struct World {
+pub(crate) struct World {
     pub app: App,
     pub routes: Router,
     pub store: Arc<dyn Store>,
@@ -38,40 +38,40 @@ pub struct World {
     pub directory: TempDir,
 }
 
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    pub fn is_problem(&self) -> bool {
+    pub(crate) fn is_problem(&self) -> bool {
         self.header("content-type") == "application/problem+json" && self.json()["status"] == self.status.as_u16()
     }
 }
 
 impl World {
-    pub fn new() -> World {
+    pub(crate) fn new() -> World {
         World::with(ServerOptions::default())
     }
 
-    pub fn with(options: ServerOptions) -> World {
+    pub(crate) fn with(options: ServerOptions) -> World {
         World::in_directory(tempfile::tempdir().unwrap(), options)
     }
 
-    pub fn in_directory(directory: TempDir, options: ServerOptions) -> World {
+    pub(crate) fn in_directory(directory: TempDir, options: ServerOptions) -> World {
         let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
         let store: Arc<dyn Store> = Arc::new(store);
         let first = first_token(&*store, directory.path()).unwrap();
@@ -80,7 +80,7 @@ impl World {
         World { routes: router(app.clone()), app, store, first, directory }
     }
 
-    pub async fn ask(&self, request: Request<Body>) -> Answer {
+    pub(crate) async fn ask(&self, request: Request<Body>) -> Answer {
         let answer = self.routes.clone().oneshot(request).await.unwrap();
         let (parts, body) = answer.into_parts();
         let kind = parts.headers.get(header::CONTENT_TYPE).map_or("", |kind| kind.to_str().unwrap());
@@ -92,22 +92,22 @@ impl World {
         Answer { status: parts.status, headers: parts.headers, body }
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask(asking("GET", path, Some(&self.first), None)).await
     }
 
-    pub async fn post(&self, path: &str, body: Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
         self.ask(asking("POST", path, Some(&self.first), Some(body))).await
     }
 
-    pub fn token(&self, scopes: &[Scope]) -> (Token, String) {
+    pub(crate) fn token(&self, scopes: &[Scope]) -> (Token, String) {
         let wanted = Wanted { name: "trial".to_owned(), scopes: scopes.to_vec(), expires_at: None, by: None };
         let (token, secret) = tokens::create(&*self.store, wanted).unwrap();
         (token, secret.reveal().to_owned())
     }
 
     /// One that was good until a second ago.
-    pub fn expired(&self) -> String {
+    pub(crate) fn expired(&self) -> String {
         let (token, secret) = self.token(&[Scope::Admin]);
         let token = Token { expires_at: Some(before(real_now())), ..token };
         let body = serde_json::to_vec(&token).unwrap();
@@ -116,7 +116,7 @@ impl World {
         secret
     }
 
-    pub fn revoked(&self) -> String {
+    pub(crate) fn revoked(&self) -> String {
         let (token, secret) = self.token(&[Scope::Admin]);
         tokens::revoke(&*self.store, &token.id).unwrap();
         secret
@@ -127,7 +127,7 @@ fn before(at: Timestamp) -> Timestamp {
     at - Duration::from_secs(1)
 }
 
-pub fn app(store: &Arc<dyn Store>, directory: &std::path::Path, options: ServerOptions) -> App {
+pub(crate) fn app(store: &Arc<dyn Store>, directory: &std::path::Path, options: ServerOptions) -> App {
     App::new(Parts {
         engine: Engine::new(store.clone(), EngineOptions::default()).unwrap(),
         store: store.clone(),
@@ -143,7 +143,7 @@ pub fn app(store: &Arc<dyn Store>, directory: &std::path::Path, options: ServerO
     })
 }
 
-pub fn asking(method: &str, path: &str, token: Option<&str>, body: Option<Value>) -> Request<Body> {
+pub(crate) fn asking(method: &str, path: &str, token: Option<&str>, body: Option<Value>) -> Request<Body> {
     let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(path);
     request = request.header(header::HOST, "localhost:7117");
     if let Some(token) = token {
@@ -157,7 +157,7 @@ pub fn asking(method: &str, path: &str, token: Option<&str>, body: Option<Value>
 }
 
 /// As if it had come from there.
-pub fn from(mut request: Request<Body>, address: &str) -> Request<Body> {
+pub(crate) fn from(mut request: Request<Body>, address: &str) -> Request<Body> {
     request.extensions_mut().insert(Peer(SocketAddr::new(address.parse().unwrap(), 40_000)));
     request
 }

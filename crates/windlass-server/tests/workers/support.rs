@@ -23,10 +23,10 @@ use windlass_store::{CommitHook, MemoryStore, Store, StoreRead};
 use windlass_syntax::Report;
 use windlass_value::{Duration as Span, Mode, Value, parse_json};
 
-pub const TOKEN: &str = "wl_first";
-pub const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const TOKEN: &str = "wl_first";
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
 /// Longer than workers from before a restart are waited for.
-pub const REJOINED: Duration = Duration::from_secs(11);
+pub(crate) const REJOINED: Duration = Duration::from_secs(11);
 /// Of virtual time, in most tests.
 const HANG: Duration = Duration::from_secs(300);
 
@@ -38,28 +38,28 @@ impl Compiler for NoCompiler {
     }
 }
 
-pub struct Server {
+pub(crate) struct Server {
     pub store: Arc<MemoryStore>,
     pub app: App,
     routes: Router,
 }
 
 /// A server whose only tool of its own is `here`.
-pub fn server() -> Server {
+pub(crate) fn server() -> Server {
     server_on(MemoryStore::new(), None)
 }
 
-pub fn server_on(store: MemoryStore, commit_hook: Option<CommitHook>) -> Server {
+pub(crate) fn server_on(store: MemoryStore, commit_hook: Option<CommitHook>) -> Server {
     made(store, commit_hook, LEASE)
 }
 
 /// For workers that are processes, in real time.
-pub fn server_with_lease(lease: Duration) -> Server {
+pub(crate) fn server_with_lease(lease: Duration) -> Server {
     made(MemoryStore::new(), Some(Box::new(|_| {})), lease)
 }
 
 /// One whose tokens are in its store.
-pub fn server_of_tokens() -> Server {
+pub(crate) fn server_of_tokens() -> Server {
     let Server { store, .. } = server();
     let keys = Keys::open(store.clone()).expect("readable");
     with_keys(store, None, LEASE, keys)
@@ -103,19 +103,19 @@ fn with_keys(store: Arc<MemoryStore>, commit_hook: Option<CommitHook>, lease: Du
 
 impl Server {
     /// kill -9, and the same store again.
-    pub fn crash(self) -> Server {
+    pub(crate) fn crash(self) -> Server {
         let store = self.store.crash();
         drop(self);
         server_on(store, None)
     }
 
-    pub async fn start(&self, run: &str, plan: Plan) -> RunHandle {
+    pub(crate) async fn start(&self, run: &str, plan: Plan) -> RunHandle {
         let (hash, _) = self.app.engine.add_plan(plan).expect("a plan");
         let options = StartOptions { id: Some(run.to_owned()), ..StartOptions::default() };
         self.app.engine.start(hash, Value::Null, options).await.expect("started")
     }
 
-    pub async fn ask(&self, method: &str, path: &str, token: &str, body: &Json) -> (StatusCode, Json) {
+    pub(crate) async fn ask(&self, method: &str, path: &str, token: &str, body: &Json) -> (StatusCode, Json) {
         let request = Request::builder()
             .method(method)
             .uri(format!("/api/v1{path}"))
@@ -132,26 +132,26 @@ impl Server {
     }
 
     /// A new token with one scope.
-    pub fn token(&self, scope: Scope) -> String {
+    pub(crate) fn token(&self, scope: Scope) -> String {
         let wanted = Wanted { name: "one".to_owned(), scopes: vec![scope], expires_at: None, by: None };
         let (_, secret) = tokens::create(&*self.store, wanted).expect("made");
         secret.reveal().to_owned()
     }
 
     /// A good answer.
-    pub async fn post(&self, path: &str, body: Json) -> Json {
+    pub(crate) async fn post(&self, path: &str, body: Json) -> Json {
         let (status, answer) = self.ask("POST", path, TOKEN, &body).await;
         assert!(status.is_success(), "{path}: {status} {answer}");
         answer
     }
 
     /// The code of a refusal.
-    pub async fn refused(&self, path: &str, body: Json) -> (u16, String) {
+    pub(crate) async fn refused(&self, path: &str, body: Json) -> (u16, String) {
         let (status, answer) = self.ask("POST", path, TOKEN, &body).await;
         (status.as_u16(), answer["code"].as_str().unwrap_or_default().to_owned())
     }
 
-    pub fn events(&self, run: &str) -> Vec<Event> {
+    pub(crate) fn events(&self, run: &str) -> Vec<Event> {
         let rows = self.store.journal(run, 0, 10_000).expect("readable");
         let entries = rows
             .iter()
@@ -159,14 +159,14 @@ impl Server {
         entries.flat_map(|entry| entry.events).collect()
     }
 
-    pub fn worker(&self, id: &str) -> Hand<'_> {
+    pub(crate) fn worker(&self, id: &str) -> Hand<'_> {
         let ask = json!({"worker": id, "name": id, "tools": ["far"], "slots": 1, "wait_ms": 0});
         Hand { server: self, id: id.to_owned(), ask }
     }
 }
 
 /// A worker, by hand.
-pub struct Hand<'a> {
+pub(crate) struct Hand<'a> {
     server: &'a Server,
     pub id: String,
     pub ask: Json,
@@ -174,14 +174,14 @@ pub struct Hand<'a> {
 
 impl Hand<'_> {
     /// With other words about itself.
-    pub fn with(mut self, changes: Json) -> Self {
+    pub(crate) fn with(mut self, changes: Json) -> Self {
         for (name, value) in changes.as_object().expect("an object") {
             self.ask[name] = value.clone();
         }
         self
     }
 
-    pub async fn lease(&self, wait_ms: u64) -> Vec<Json> {
+    pub(crate) async fn lease(&self, wait_ms: u64) -> Vec<Json> {
         let mut ask = self.ask.clone();
         ask["wait_ms"] = wait_ms.into();
         let answer = self.server.post("/worker/lease", ask).await;
@@ -189,13 +189,13 @@ impl Hand<'_> {
     }
 
     /// One job that is there, or comes soon.
-    pub async fn job(&self) -> Json {
+    pub(crate) async fn job(&self) -> Json {
         let jobs = self.lease(30_000).await;
         assert_eq!(jobs.len(), 1, "{}: {jobs:?}", self.id);
         jobs[0].clone()
     }
 
-    pub fn about(&self, job: &Json, more: Json) -> Json {
+    pub(crate) fn about(&self, job: &Json, more: Json) -> Json {
         let mut body = json!({"worker": self.id, "run": job["run"], "job": job["job"], "epoch": job["epoch"]});
         for (name, value) in more.as_object().into_iter().flatten() {
             body[name] = value.clone();
@@ -203,11 +203,11 @@ impl Hand<'_> {
         body
     }
 
-    pub async fn complete(&self, job: &Json, output: impl Into<Json>) -> Json {
+    pub(crate) async fn complete(&self, job: &Json, output: impl Into<Json>) -> Json {
         self.server.post("/worker/complete", self.about(job, json!({"output": output.into()}))).await["next"].clone()
     }
 
-    pub async fn beat(&self, jobs: &[&Json], wait_ms: u64) -> Json {
+    pub(crate) async fn beat(&self, jobs: &[&Json], wait_ms: u64) -> Json {
         let lease = |job: &&Json| {
             json!({"run": job["run"], "job": job["job"], "epoch": job["epoch"], "key": job["key"],
                    "attempt": job["attempt"]})
@@ -217,7 +217,7 @@ impl Hand<'_> {
     }
 
     /// Everything a zombie could try is refused.
-    pub async fn is_refused(&self, job: &Json) {
+    pub(crate) async fn is_refused(&self, job: &Json) {
         let stale = (409, "WND-3010".to_owned());
         let error = json!({"code": "X", "message": "x"});
         for (path, more) in [
@@ -230,18 +230,18 @@ impl Hand<'_> {
     }
 }
 
-pub async fn ended(handle: &mut RunHandle) -> Arc<FinalReport> {
+pub(crate) async fn ended(handle: &mut RunHandle) -> Arc<FinalReport> {
     tokio::time::timeout(HANG, handle.wait()).await.expect("it hangs").expect("an end")
 }
 
-pub async fn succeeded(handle: &mut RunHandle) -> Value {
+pub(crate) async fn succeeded(handle: &mut RunHandle) -> Value {
     let report = ended(handle).await;
     assert_eq!(report.status, Status::Succeeded, "{:?}", report.error);
     report.output.clone()
 }
 
 /// Polls a condition that something in the background will make true.
-pub async fn until(condition: impl Fn() -> bool) {
+pub(crate) async fn until(condition: impl Fn() -> bool) {
     let begun = tokio::time::Instant::now();
     while !condition() {
         assert!(begun.elapsed() < HANG, "it never came true");
@@ -249,19 +249,19 @@ pub async fn until(condition: impl Fn() -> bool) {
     }
 }
 
-pub fn value(json: &str) -> Value {
+pub(crate) fn value(json: &str) -> Value {
     parse_json(json).expect("JSON")
 }
 
 /// Steps side by side, each a pipeline of tasks: label, which is also the input, and tool.
-pub fn plan(name: &str, steps: &[&[(&str, &str)]]) -> Plan {
+pub(crate) fn plan(name: &str, steps: &[&[(&str, &str)]]) -> Plan {
     let task = |(label, tool): &(&str, &str)| ((*label).to_owned(), (*tool).to_owned(), Value::from(*label));
     let steps: Vec<Vec<_>> = steps.iter().map(|tasks| tasks.iter().map(task).collect()).collect();
     plan_of(name, &steps)
 }
 
 /// A pipeline of tasks for the tool `count`.
-pub fn counts(to: &[u32]) -> Plan {
+pub(crate) fn counts(to: &[u32]) -> Plan {
     let task = |to: &u32| (format!("to{to}"), "count".to_owned(), value(&format!(r#"{{"to": {to}}}"#)));
     plan_of("counts", &[to.iter().map(task).collect()])
 }
@@ -301,11 +301,11 @@ fn plan_of(name: &str, steps: &[Vec<(String, String, Value)>]) -> Plan {
 }
 
 /// One task, for a worker.
-pub fn one(name: &str) -> Plan {
+pub(crate) fn one(name: &str) -> Plan {
     plan(name, &[&[("a", "far")]])
 }
 
-pub fn labelled(mut plan: Plan, labels: &str) -> Plan {
+pub(crate) fn labelled(mut plan: Plan, labels: &str) -> Plan {
     plan.metadata = value(&format!(r#"{{"labels": {labels}}}"#));
     plan
 }

@@ -11,12 +11,12 @@ use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_value::BlobHash;
 
 /// A directory of its own, on the same disk as the build, that goes away with the value.
-pub struct Scratch {
+pub(crate) struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
-    pub fn new() -> Scratch {
+    pub(crate) fn new() -> Scratch {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("store-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -24,11 +24,11 @@ impl Scratch {
         Scratch { path }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub fn join(&self, name: &str) -> PathBuf {
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 }
@@ -39,19 +39,19 @@ impl Drop for Scratch {
     }
 }
 
-pub fn open(directory: &Path) -> SqliteStore {
+pub(crate) fn open(directory: &Path) -> SqliteStore {
     SqliteStore::open(directory, SqliteOptions::default()).expect("the store opens")
 }
 
 /// Dies by leaving its files as they are: the next life gets a copy of them, and nobody says good-bye.
-pub struct SqliteSubject {
+pub(crate) struct SqliteSubject {
     scratch: Scratch,
     lives: u32,
     store: Arc<SqliteStore>,
 }
 
 impl SqliteSubject {
-    pub fn new() -> SqliteSubject {
+    pub(crate) fn new() -> SqliteSubject {
         let scratch = Scratch::new();
         let store = Arc::new(open(&scratch.join("life-0")));
         SqliteSubject { scratch, lives: 0, store }
@@ -98,7 +98,7 @@ impl Subject for SqliteSubject {
 }
 
 /// Copies a store's files while it is open, as a crash would leave them. The shared index is made anew by whoever opens.
-pub fn copy_as_is(from: &Path, to: &Path) {
+pub(crate) fn copy_as_is(from: &Path, to: &Path) {
     std::fs::create_dir_all(to.join("owners")).expect("a directory");
     for entry in std::fs::read_dir(from).expect("readable") {
         let path = entry.expect("readable").path();

@@ -46,15 +46,15 @@ pub(super) struct Run {
 }
 
 impl Image {
-    pub fn run(&self, run: &str) -> Option<&Run> {
+    pub(crate) fn run(&self, run: &str) -> Option<&Run> {
         self.runs.get(self.numbers.get(run)?)
     }
 
-    pub fn run_mut(&mut self, run: &str) -> Option<&mut Run> {
+    pub(crate) fn run_mut(&mut self, run: &str) -> Option<&mut Run> {
         self.runs.get_mut(self.numbers.get(run)?)
     }
 
-    pub fn apply(&mut self, batch: RunBatch) -> Verdict {
+    pub(crate) fn apply(&mut self, batch: RunBatch) -> Verdict {
         let verdict = self.judge(&batch);
         if verdict == Verdict::Committed {
             self.write(batch);
@@ -184,7 +184,7 @@ impl Image {
     }
 
     /// A wait that goes on keeps its position.
-    pub fn set_waits(&mut self, number: i64, waits: Vec<WaitRow>) {
+    pub(crate) fn set_waits(&mut self, number: i64, waits: Vec<WaitRow>) {
         self.waits.retain(|_, (run, wait)| *run != number || waits.iter().any(|stays| stays.path == wait.path));
         for wait in waits {
             match self.waits.values_mut().find(|(run, known)| *run == number && known.path == wait.path) {
@@ -206,7 +206,7 @@ impl Image {
     }
 
     /// A request that came without a message (from inside the owner's process) is remembered all the same.
-    pub fn consume(&mut self, run: &Arc<str>, request_id: &Arc<str>) {
+    pub(crate) fn consume(&mut self, run: &Arc<str>, request_id: &Arc<str>) {
         let before = self.requests.entry(run.clone()).or_default().insert(request_id.clone(), None);
         if let Some(Some(position)) = before {
             self.unread.remove(&position);
@@ -232,11 +232,11 @@ impl Image {
         }
     }
 
-    pub fn is_known_request(&self, run: &str, request_id: &str) -> bool {
+    pub(crate) fn is_known_request(&self, run: &str, request_id: &str) -> bool {
         self.requests.get(run).is_some_and(|known| known.contains_key(request_id))
     }
 
-    pub fn keep_message(&mut self, message: InboxRow) {
+    pub(crate) fn keep_message(&mut self, message: InboxRow) {
         self.next_position += 1;
         let position = self.next_position;
         self.requests.entry(message.run.clone()).or_default().insert(message.request_id.clone(), Some(position));

@@ -107,13 +107,6 @@ impl MemoryStore {
         self.disk().image.blobs.get_mut(hash).map(|blob| blob.damage()).is_some()
     }
 
-    /// Flips a bit in the snapshot at this tick. False if there is none.
-    pub fn damage_snapshot(&self, run: &str, tick: u64) -> bool {
-        let mut disk = self.disk();
-        let snapshot = disk.image.run_mut(run).and_then(|run| run.snapshots.get_mut(&tick));
-        snapshot.map(|snapshot| snapshot.damage()).is_some()
-    }
-
     /// Flips a bit in a record. False if there is none.
     pub fn damage_record(&self, kind: &str, key: &str) -> bool {
         let mut disk = self.disk();

@@ -18,11 +18,11 @@ pub(super) struct Sealed<R> {
 }
 
 impl<R: Checked> Sealed<R> {
-    pub fn new(row: R) -> Sealed<R> {
+    pub(crate) fn new(row: R) -> Sealed<R> {
         Sealed { checksum: row.checksum(), row }
     }
 
-    pub fn read(&self) -> Result<R, StoreError> {
+    pub(crate) fn read(&self) -> Result<R, StoreError> {
         match self.row.checksum() == self.checksum {
             true => Ok(self.row.clone()),
             false => {
@@ -32,7 +32,7 @@ impl<R: Checked> Sealed<R> {
         }
     }
 
-    pub fn damage(&mut self) {
+    pub(crate) fn damage(&mut self) {
         match self.row.body_mut().first_mut() {
             Some(byte) => *byte ^= 0x40,
             None => self.checksum ^= 0x40,

@@ -11,7 +11,7 @@ use windlass_store::{
 use windlass_value::{BlobHash, Timestamp};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub(crate) enum Flaw {
     None,
     AppendsAnywhere,
     IgnoresEpochs,
@@ -45,7 +45,7 @@ pub enum Flaw {
 
 type Outcome<T> = Result<T, StoreError>;
 
-pub struct FlawedStore {
+pub(crate) struct FlawedStore {
     flaw: Flaw,
     pub inner: MemoryStore,
     pub before_last_write: Mutex<MemoryStore>,
@@ -54,7 +54,7 @@ pub struct FlawedStore {
 }
 
 impl FlawedStore {
-    pub fn new(flaw: Flaw, inner: MemoryStore) -> FlawedStore {
+    pub(crate) fn new(flaw: Flaw, inner: MemoryStore) -> FlawedStore {
         FlawedStore { flaw, before_last_write: Mutex::new(inner.crash()), lost_all: AtomicBool::new(false), inner }
     }
 

@@ -1,7 +1,7 @@
 //! What several test files need.
 #![allow(dead_code, reason = "not every test file needs all of it")]
 
-pub mod flawed;
+pub(crate) mod flawed;
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use windlass_store::conformance::Subject;
 use windlass_store::{MemoryStore, Store};
 use windlass_value::BlobHash;
 
-pub struct MemorySubject(pub Arc<MemoryStore>);
+pub(crate) struct MemorySubject(pub Arc<MemoryStore>);
 
 impl MemorySubject {
-    pub fn new() -> MemorySubject {
+    pub(crate) fn new() -> MemorySubject {
         MemorySubject(Arc::new(MemoryStore::new()))
     }
 }

@@ -25,7 +25,7 @@ struct Anchored {
 
 impl References {
     /// Nothing that has no anchor is kept: 0 is none.
-    pub fn keep(&mut self, anchor: usize, node: &Node) -> Parsed<()> {
+    pub(crate) fn keep(&mut self, anchor: usize, node: &Node) -> Parsed<()> {
         if anchor == 0 {
             return Ok(());
         }
@@ -37,7 +37,7 @@ impl References {
 
     /// What an alias stands for. A collection stands where the alias does; what is inside of it, and a scalar, stays where
     /// it was written.
-    pub fn get(&mut self, anchor: usize, span: Span, depth_left: usize) -> Parsed<Node> {
+    pub(crate) fn get(&mut self, anchor: usize, span: Span, depth_left: usize) -> Parsed<Node> {
         let Some(found) = self.anchored.get(&anchor) else {
             let problem = Diagnostic::error(MALFORMED, span, "this alias is inside of what it stands for");
             return Err(Box::new(problem.hint("write the value out")));

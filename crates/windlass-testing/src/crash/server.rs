@@ -89,7 +89,7 @@ impl Server {
         status.expect("it has ended")
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 

@@ -35,7 +35,7 @@ impl Worker {
     }
 
     /// Whether it has said so of itself.
-    pub fn said(&self, part: &str) -> bool {
+    pub(crate) fn said(&self, part: &str) -> bool {
         self.log().contains(part)
     }
 

@@ -5,12 +5,12 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Names a folder that is looked into instead of the usual ones.
-pub const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
-pub const INSTALL: &str = "Postgres is not installed: `apt-get install postgresql` (or `dnf install postgresql-server`), \
+pub(crate) const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
+pub(crate) const INSTALL: &str = "Postgres is not installed: `apt-get install postgresql` (or `dnf install postgresql-server`), \
                            or set WINDLASS_TEST_POSTGRES to the folder of initdb and postgres";
 
 /// The newest version that the system has.
-pub fn programs() -> Option<PathBuf> {
+pub(crate) fn programs() -> Option<PathBuf> {
     let is_whole = |folder: &PathBuf| folder.join("initdb").exists() && folder.join("postgres").exists();
     if let Some(folder) = std::env::var_os(VARIABLE) {
         return Some(PathBuf::from(folder)).filter(is_whole);

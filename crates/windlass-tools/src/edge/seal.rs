@@ -108,7 +108,7 @@ impl Seals {
 
     /// The value of a secure parameter with references in the place of what names secrets. Without a family they are for
     /// none yet.
-    pub fn sealed(&self, value: &Value, shape: SecureShape, family: Option<&str>) -> Sealed {
+    pub(crate) fn sealed(&self, value: &Value, shape: SecureShape, family: Option<&str>) -> Sealed {
         let made = |(alias, field): (String, String)| match family {
             Some(family) => self.seal(family, &alias, &field),
             None => Some(reference(&alias, &field, "")),

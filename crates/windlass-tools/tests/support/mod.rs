@@ -8,19 +8,19 @@ use windlass_testing::test_service::TestService;
 use windlass_tools::{HttpOptions, HttpTool, Outbound};
 use windlass_value::{parse_json, to_json};
 
-pub fn service() -> TestService {
+pub(crate) fn service() -> TestService {
     TestService::start().unwrap()
 }
 
-pub fn options() -> HttpOptions {
+pub(crate) fn options() -> HttpOptions {
     HttpOptions { outbound: Outbound::open(), reply_bytes_max: 1 << 20, ..HttpOptions::default() }
 }
 
-pub fn tool() -> HttpTool {
+pub(crate) fn tool() -> HttpTool {
     HttpTool::new(options())
 }
 
-pub fn call(input: &str) -> ToolCall {
+pub(crate) fn call(input: &str) -> ToolCall {
     ToolCall {
         key: "run-1:sync[3]/fetch".into(),
         attempt: 2,
@@ -30,40 +30,40 @@ pub fn call(input: &str) -> ToolCall {
     }
 }
 
-pub async fn send(input: &str) -> TaskOutcome {
+pub(crate) async fn send(input: &str) -> TaskOutcome {
     tool().call(call(input)).await
 }
 
-pub async fn get(uri: &str) -> TaskOutcome {
+pub(crate) async fn get(uri: &str) -> TaskOutcome {
     send(&format!(r#"{{"uri": "{uri}"}}"#)).await
 }
 
 /// An output's part, as JSON: `body.headers`.
-pub fn part(outcome: &TaskOutcome, path: &str) -> String {
+pub(crate) fn part(outcome: &TaskOutcome, path: &str) -> String {
     path.split('.').try_fold(&outcome.output, |value, name| value.get(name)).map(to_json).unwrap_or_default()
 }
 
-pub fn error(outcome: &TaskOutcome) -> &ErrorInfo {
+pub(crate) fn error(outcome: &TaskOutcome) -> &ErrorInfo {
     outcome.error.as_ref().unwrap_or_else(|| panic!("it succeeded: {:?}", outcome.output))
 }
 
-pub fn class(outcome: &TaskOutcome) -> (&str, &str, bool) {
+pub(crate) fn class(outcome: &TaskOutcome) -> (&str, &str, bool) {
     let error = error(outcome);
     (&error.code, &error.kind, error.replied)
 }
 
 /// Everything of an outcome that somebody can see.
-pub fn all_of(outcome: &TaskOutcome) -> String {
+pub(crate) fn all_of(outcome: &TaskOutcome) -> String {
     format!("{outcome:?}")
 }
 
 /// One call of a tool.
-pub async fn ask(tool: &impl Tool, input: &str) -> TaskOutcome {
+pub(crate) async fn ask(tool: &impl Tool, input: &str) -> TaskOutcome {
     tool.call(call(input)).await
 }
 
 /// What came of a call, as JSON; of a failure, its code, kind and message.
-pub fn told(outcome: &TaskOutcome) -> String {
+pub(crate) fn told(outcome: &TaskOutcome) -> String {
     match &outcome.error {
         None => to_json(&outcome.output),
         Some(error) => format!("{} {}: {}", error.code, error.kind, error.message),
@@ -71,6 +71,6 @@ pub fn told(outcome: &TaskOutcome) -> String {
 }
 
 /// A part of what the tool tells besides, as JSON: `pg.code`.
-pub fn fact(outcome: &TaskOutcome, path: &str) -> String {
+pub(crate) fn fact(outcome: &TaskOutcome, path: &str) -> String {
     path.split('.').try_fold(&outcome.facts, |value, name| value.get(name)).map(to_json).unwrap_or_default()
 }

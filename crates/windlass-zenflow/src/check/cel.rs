@@ -33,7 +33,7 @@ struct Place<'p> {
 }
 
 impl Reader<'_> {
-    pub fn expressions(&mut self, document: &mut Document) {
+    pub(crate) fn expressions(&mut self, document: &mut Document) {
         let declared: Vec<&str> = document.extensions.inputs.iter().map(|(name, _)| name.value.as_str()).collect();
         let inputs: &[&'static str] = if declared.is_empty() { &[] } else { &[INPUTS] };
         // The expressions are filled in while the steps around them are looked at.

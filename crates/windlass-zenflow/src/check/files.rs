@@ -14,7 +14,7 @@ use windlass_dialect::{Disk, FileProblem};
 const BYTES_MAX: u64 = 10 << 20;
 
 impl Reader<'_> {
-    pub fn files(&mut self, document: &Document) {
+    pub(crate) fn files(&mut self, document: &Document) {
         let lenient = document.extensions.lenient_files;
         for step in document.all_steps() {
             for path in &step.context_files {

@@ -15,7 +15,7 @@ pub(crate) struct Family<'d> {
 }
 
 impl<'d> Family<'d> {
-    pub fn new(steps: &'d [Step]) -> Family<'d> {
+    pub(crate) fn new(steps: &'d [Step]) -> Family<'d> {
         let mut places = HashMap::new();
         for (place, step) in steps.iter().enumerate() {
             places.entry(step.id.as_str()).or_insert(place);
@@ -28,7 +28,7 @@ impl<'d> Family<'d> {
     }
 
     /// Everything that has ended when a step starts, in the order of the file.
-    pub fn ancestors(&self, id: &str) -> Vec<&'d str> {
+    pub(crate) fn ancestors(&self, id: &str) -> Vec<&'d str> {
         let Some(own) = self.places.get(id) else { return Vec::new() };
         let mut seen = vec![false; self.steps.len()];
         let mut open: Vec<usize> = self.before(*own).collect();
@@ -42,7 +42,7 @@ impl<'d> Family<'d> {
     }
 
     /// A step and everything that waits for it.
-    pub fn and_after(&self, id: &'d str) -> HashSet<&'d str> {
+    pub(crate) fn and_after(&self, id: &'d str) -> HashSet<&'d str> {
         let mut found = HashSet::from([id]);
         loop {
             let more =
@@ -55,14 +55,14 @@ impl<'d> Family<'d> {
         }
     }
 
-    pub fn ids(&self) -> impl Iterator<Item = &'d str> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &'d str> {
         self.steps.iter().map(|step| step.id.as_str())
     }
 }
 
 impl Reader<'_> {
     /// Each circle of dependencies once, at the step of it that comes first.
-    pub fn cycles(&mut self, steps: &[Step]) {
+    pub(crate) fn cycles(&mut self, steps: &[Step]) {
         // Such a list is refused anyway.
         if steps.len() > self.options.limits.max_steps_zenflow {
             return;

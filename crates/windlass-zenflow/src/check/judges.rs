@@ -11,7 +11,7 @@ use crate::read::Reader;
 const WANTED: &str = "write `resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}`";
 
 impl Reader<'_> {
-    pub fn judge_of(&mut self, step: &Step, document: &Document) {
+    pub(crate) fn judge_of(&mut self, step: &Step, document: &Document) {
         let Some(LoopMode::Repeat { until_agent: Some(name), .. }) = step.repeat.as_ref().map(|repeat| &repeat.mode)
         else {
             return;

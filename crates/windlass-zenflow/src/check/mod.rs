@@ -31,7 +31,7 @@ const NAMES_MAX: usize = 500;
 
 impl Reader<'_> {
     /// Everything but what other files say.
-    pub fn check(&mut self, document: &mut Document) {
+    pub(crate) fn check(&mut self, document: &mut Document) {
         self.tools(document);
         self.files(document);
         self.agents_of_steps(document);

@@ -11,7 +11,7 @@ use crate::read::Reader;
 const GIVEN: [&str; 2] = ["submit_result", "send_message"];
 
 impl Reader<'_> {
-    pub fn tools(&mut self, document: &Document) {
+    pub(crate) fn tools(&mut self, document: &Document) {
         // Nobody has said which tools there are.
         if self.options.tools.is_empty() && self.options.mcp.is_empty() {
             return;

@@ -67,7 +67,7 @@ enum Look {
 
 impl<'d> AgentStep<'d> {
     /// A step that is an agent's own.
-    pub fn of(step: &'d Step, here: &Here<'d>) -> AgentStep<'d> {
+    pub(crate) fn of(step: &'d Step, here: &Here<'d>) -> AgentStep<'d> {
         let agent = step.agent.as_ref().and_then(|agent| here.document.agent(agent));
         AgentStep {
             name: &step.id,
@@ -85,7 +85,7 @@ impl<'d> AgentStep<'d> {
         }
     }
 
-    pub fn schema(&self) -> Option<&'d Value> {
+    pub(crate) fn schema(&self) -> Option<&'d Value> {
         self.agent.and_then(|agent| agent.result_schema.as_ref()).map(|schema| &schema.value)
     }
 
@@ -100,7 +100,7 @@ impl<'d> AgentStep<'d> {
     }
 
     /// The tools that are allowed, null for all, and those that are not.
-    pub fn allowed(&self) -> (Value, Value) {
+    pub(crate) fn allowed(&self) -> (Value, Value) {
         let named = |names: &[Spanned<String>]| texts(names.iter().map(|name| &name.value));
         let allow = self.agent.and_then(|agent| agent.tools.as_ref()).filter(|tools| !tools.is_empty());
         let deny = self.agent.map_or_else(|| named(&[]), |agent| named(&agent.disallowed_tools));
@@ -115,7 +115,7 @@ pub(super) fn call_retries(step: Option<&Step>, here: &Here<'_>) -> u64 {
 }
 
 impl Planner<'_> {
-    pub fn agent_step(&mut self, step: &AgentStep<'_>, parent: NodeId, here: &Here<'_>) -> NodeId {
+    pub(crate) fn agent_step(&mut self, step: &AgentStep<'_>, parent: NodeId, here: &Here<'_>) -> NodeId {
         let first = self.first_of(step, here);
         self.agent_pipeline(step, first, parent, here)
     }
@@ -161,7 +161,7 @@ impl Planner<'_> {
     }
 
     /// The pipeline, which begins its conversation with what this function of the language gives.
-    pub fn agent_pipeline(
+    pub(crate) fn agent_pipeline(
         &mut self,
         step: &AgentStep<'_>,
         first: (&'static str, Map),
@@ -219,7 +219,7 @@ impl Planner<'_> {
         Task { label: "files".into(), rules, ..Task::new(Action::Effect(Effect::new("agent_files", input))) }
     }
 
-    pub fn ok(&mut self, span: Span) -> windlass_core::plan::ExprId {
+    pub(crate) fn ok(&mut self, span: Span) -> windlass_core::plan::ExprId {
         self.condition::<&str>("ok", [], span)
     }
 

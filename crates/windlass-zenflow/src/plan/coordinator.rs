@@ -50,7 +50,7 @@ const ASK: u32 = 2;
 const TELL: u32 = 4;
 
 impl Planner<'_> {
-    pub fn coordinator(&mut self, parent: NodeId, here: &Here<'_>) -> NodeId {
+    pub(crate) fn coordinator(&mut self, parent: NodeId, here: &Here<'_>) -> NodeId {
         let document = here.document;
         let span = document.extensions.coordinator.mode.map_or(document.span, |mode| mode.span);
         if let Some(step) = document.step(COORDINATOR) {
@@ -185,7 +185,7 @@ impl Planner<'_> {
     }
 
     /// Nobody waits for the coordinator until his own time is over, or that of something around him.
-    pub fn bound_holds(&mut self) {
+    pub(crate) fn bound_holds(&mut self) {
         let least = |planner: &Self, node: NodeId| {
             let around = std::iter::successors(Some(node), |node| planner.plan.node(*node).parent);
             let times = around.filter_map(|node| match planner.plan.node(node).timeout.as_ref()?.after {

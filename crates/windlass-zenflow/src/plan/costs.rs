@@ -13,13 +13,13 @@ const REPLY_TOKENS: u64 = 4_096;
 
 impl Planner<'_> {
     /// The model that is asked: the one that is forced, the one that is written down, or the default.
-    pub fn model(&self, written: Option<&str>) -> Option<String> {
+    pub(crate) fn model(&self, written: Option<&str>) -> Option<String> {
         let forced = self.options.model.as_deref();
         forced.or(written).or(self.options.default_model.as_deref()).map(str::to_owned)
     }
 
     /// What the model costs, if anybody knows.
-    pub fn price(&self, model: Option<&str>) -> Value {
+    pub(crate) fn price(&self, model: Option<&str>) -> Value {
         model.and_then(|model| self.options.price(model)).map_or(Value::Null, |price| {
             Value::object([
                 ("input", Value::from(price.input)),
@@ -30,7 +30,7 @@ impl Planner<'_> {
         })
     }
 
-    pub fn budget(&self, budget: Option<&Budget>) -> Vec<PlanBudget> {
+    pub(crate) fn budget(&self, budget: Option<&Budget>) -> Vec<PlanBudget> {
         let Some(budget) = budget else { return Vec::new() };
         let limit = |what: &str, most: Option<u64>| {
             most.map(|most| PlanBudget { what: Arc::from(what), most: Amount::Fixed(most) })
@@ -45,7 +45,7 @@ impl Planner<'_> {
     }
 
     /// The same place, with a budget around it.
-    pub fn counting<'d>(&self, here: &Here<'d>, budget: Option<&Budget>) -> Here<'d> {
+    pub(crate) fn counting<'d>(&self, here: &Here<'d>, budget: Option<&Budget>) -> Here<'d> {
         let counts = |budget: &&Budget| budget.tokens.is_some() || budget.money.is_some();
         let counted = here.reply.is_some() || budget.as_ref().is_some_and(counts);
         let own = budget.and_then(|budget| budget.reply).map(|reply| reply.value);

@@ -46,7 +46,7 @@ const HINTS: &[(&str, &str)] = &[
 
 impl Planner<'_> {
     /// The whole run: the coordinator if there is one, and the steps.
-    pub fn run(&mut self, document: &Document) {
+    pub(crate) fn run(&mut self, document: &Document) {
         let span = document.span;
         self.coordinated = document.has_coordinator(self.options);
         self.plan.metadata = metadata(document);
@@ -107,11 +107,11 @@ impl Planner<'_> {
         }
     }
 
-    pub fn reports(&self) -> Option<Arc<str>> {
+    pub(crate) fn reports(&self) -> Option<Arc<str>> {
         self.coordinated.then(|| COORDINATOR.into())
     }
 
-    pub fn at_once(&self, options: &FlowOptions) -> u32 {
+    pub(crate) fn at_once(&self, options: &FlowOptions) -> u32 {
         let written = options.max_concurrency.map(|most| most.value).filter(|most| *most > 0);
         let usual = self.options.limits.default_step_concurrency_zenflow.max(1);
         let most = written.or(self.options.max_concurrency.filter(|most| *most > 0)).unwrap_or(usual);
@@ -119,7 +119,7 @@ impl Planner<'_> {
     }
 
     /// Fills a node with steps that wait for each other.
-    pub fn graph(&mut self, id: NodeId, steps: &[Step], here: &Here<'_>, options: &FlowOptions) {
+    pub(crate) fn graph(&mut self, id: NodeId, steps: &[Step], here: &Here<'_>, options: &FlowOptions) {
         let mut children = Vec::with_capacity(steps.len());
         for step in steps {
             let node = self.step(step, steps, id, here);
@@ -174,7 +174,7 @@ impl Planner<'_> {
     }
 
     /// The time of a step without a loop.
-    pub fn step_time(step: &Step, here: &Here<'_>) -> Option<Duration> {
+    pub(crate) fn step_time(step: &Step, here: &Here<'_>) -> Option<Duration> {
         step.timeout.or(here.document.options.step_timeout).map(|timeout| timeout.value)
     }
 

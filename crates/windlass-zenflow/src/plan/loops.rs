@@ -21,7 +21,7 @@ struct Repeat<'d> {
 }
 
 impl Planner<'_> {
-    pub fn looped(&mut self, step: &Step, repeat: &Loop, parent: NodeId, here: &Here<'_>) -> NodeId {
+    pub(crate) fn looped(&mut self, step: &Step, repeat: &Loop, parent: NodeId, here: &Here<'_>) -> NodeId {
         let id = self.node(&step.id, "loop", Some(parent), step.span);
         self.get(id).scope = true;
         let here = &self.counting(here, repeat.budget.as_ref());

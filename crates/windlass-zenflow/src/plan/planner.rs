@@ -67,50 +67,56 @@ pub(super) struct Around {
 }
 
 impl<'a> Planner<'a> {
-    pub fn new(document: &Document, options: &'a Options, diagnostics: &'a mut Diagnostics) -> Planner<'a> {
+    pub(crate) fn new(document: &Document, options: &'a Options, diagnostics: &'a mut Diagnostics) -> Planner<'a> {
         let plan = Plan::new(document.name.as_str(), "zenflow", document.source.text.clone());
         Planner { plan, options, diagnostics, coordinated: false, inside: None, calls: Vec::new() }
     }
 
     /// The place in the document's own file.
-    pub fn span(&self, span: Span) -> SourceSpan {
+    pub(crate) fn span(&self, span: Span) -> SourceSpan {
         source_span(self.inside.unwrap_or(span))
     }
 
-    pub fn problem(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
+    pub(crate) fn problem(
+        &mut self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
         let span = self.inside.unwrap_or(span);
         self.diagnostics.push(Diagnostic::error(code, span, message).hint(hint));
     }
 
-    pub fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+    pub(crate) fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
         let span = self.inside.unwrap_or(span);
         self.diagnostics.push(Diagnostic::warning(code, span, message));
     }
 
     /// A node whose kind is filled in when what is inside it is known.
-    pub fn node(&mut self, name: &str, label: &str, parent: Option<NodeId>, span: Span) -> NodeId {
+    pub(crate) fn node(&mut self, name: &str, label: &str, parent: Option<NodeId>, span: Span) -> NodeId {
         let empty = NodeKind::Pipeline(Pipeline { tasks: Vec::new() });
         let span = self.span(span);
         self.plan.add_node(Node { span, ..Node::new(name, label, parent, empty) })
     }
 
     /// A node that the author did not write.
-    pub fn hidden(&mut self, name: &str, label: &str, parent: Option<NodeId>, span: Span) -> NodeId {
+    pub(crate) fn hidden(&mut self, name: &str, label: &str, parent: Option<NodeId>, span: Span) -> NodeId {
         let id = self.node(name, label, parent, span);
         self.get(id).hidden = true;
         id
     }
 
-    pub fn get(&mut self, id: NodeId) -> &mut Node {
+    pub(crate) fn get(&mut self, id: NodeId) -> &mut Node {
         &mut self.plan.nodes[id.0 as usize]
     }
 
-    pub fn pipeline(&mut self, id: NodeId, tasks: Vec<Task>) {
+    pub(crate) fn pipeline(&mut self, id: NodeId, tasks: Vec<Task>) {
         self.get(id).kind = NodeKind::Pipeline(Pipeline { tasks });
     }
 
     /// An expression of the language of agents.
-    pub fn agent<K: Into<Arc<str>>>(
+    pub(crate) fn agent<K: Into<Arc<str>>>(
         &mut self,
         function: &str,
         settings: impl IntoIterator<Item = (K, Value)>,
@@ -126,11 +132,11 @@ impl<'a> Planner<'a> {
     }
 
     /// A function without settings.
-    pub fn plain(&mut self, function: &str, span: Span) -> ExprId {
+    pub(crate) fn plain(&mut self, function: &str, span: Span) -> ExprId {
         self.agent::<&str>(function, [], Mode::Value, span)
     }
 
-    pub fn condition<K: Into<Arc<str>>>(
+    pub(crate) fn condition<K: Into<Arc<str>>>(
         &mut self,
         function: &str,
         settings: impl IntoIterator<Item = (K, Value)>,
@@ -139,11 +145,11 @@ impl<'a> Planner<'a> {
         self.agent(function, settings, Mode::Condition, span)
     }
 
-    pub fn value(&mut self, value: Value, span: Span) -> ExprId {
+    pub(crate) fn value(&mut self, value: Value, span: Span) -> ExprId {
         self.agent("value", [("value", value)], Mode::Value, span)
     }
 
-    pub fn cel(&mut self, cel: &Cel, mode: Mode) -> ExprId {
+    pub(crate) fn cel(&mut self, cel: &Cel, mode: Mode) -> ExprId {
         self.expression("cel", cel.source(), mode, cel.span)
     }
 
@@ -152,7 +158,7 @@ impl<'a> Planner<'a> {
     }
 
     /// A rule that fails a step for a reason of its own.
-    pub fn failure(&mut self, code: &str, message: String, span: Span) -> Directive {
+    pub(crate) fn failure(&mut self, code: &str, message: String, span: Span) -> Directive {
         let error = Value::object([("code", Value::from(code)), ("message", Value::from(message))]);
         Directive::Fail { status: Status::Failed, error: Some(self.value(error, span)) }
     }

@@ -54,7 +54,7 @@ pub(super) struct Leads {
 
 impl Planner<'_> {
     /// The loop over the calls of a step's model.
-    pub fn calls_of_step(&mut self, id: NodeId, step: &AgentStep<'_>, mail: bool) -> NodeId {
+    pub(crate) fn calls_of_step(&mut self, id: NodeId, step: &AgentStep<'_>, mail: bool) -> NodeId {
         let span = step.span;
         let mut leads = Vec::new();
         if step.schema().is_some() {
@@ -76,32 +76,32 @@ impl Planner<'_> {
         self.calls(id, step.name, span, at_once, leads, otherwise)
     }
 
-    pub fn calls_one_of(&mut self, tools: &[&str], span: Span) -> ExprId {
+    pub(crate) fn calls_one_of(&mut self, tools: &[&str], span: Span) -> ExprId {
         let tools = Value::list(tools.iter().map(|tool| Value::from(*tool)).collect());
         self.condition("names", [("tools", tools)], span)
     }
 
     /// The calls of a reply. Those of the workflow's own tools are looked at.
-    pub fn calls_kept(&mut self, own: Value, span: Span) -> ExprId {
+    pub(crate) fn calls_kept(&mut self, own: Value, span: Span) -> ExprId {
         self.agent("calls", [("tools", own)], Mode::Value, span)
     }
 
     /// Calls whose arguments are none, or are wrong, are not made.
-    pub fn troubled(&mut self, span: Span) -> Leads {
+    pub(crate) fn troubled(&mut self, span: Span) -> Leads {
         let when = self.condition::<&str>("troubled", [], span);
         let trouble = self.plain("trouble", span);
         Leads { when, tasks: vec![silent("", Action::Evaluate(trouble))] }
     }
 
     /// Sends the letter of the call at hand.
-    pub fn posts(&mut self, to: ExprId, span: Span) -> Vec<Task> {
+    pub(crate) fn posts(&mut self, to: ExprId, span: Span) -> Vec<Task> {
         let mail = self.plain("letter", span);
         let posted = self.plain("posted", span);
         vec![silent("post", Action::Post(Post { to, mail })), silent("posted", Action::Evaluate(posted))]
     }
 
     /// A hidden loop over the calls that were kept. What fails is told to the model: it may try another way.
-    pub fn calls(
+    pub(crate) fn calls(
         &mut self,
         parent: NodeId,
         name: &str,
@@ -136,7 +136,7 @@ impl Planner<'_> {
     }
 
     /// A loop that only goes round.
-    pub fn bare_loop(&self, kind: &str, source: Source, body: NodeId) -> Loop {
+    pub(crate) fn bare_loop(&self, kind: &str, source: Source, body: NodeId) -> Loop {
         let limits = &self.options.limits;
         let looping = match source {
             Source::Each(items) => Loop::each(items, body, limits),

@@ -11,7 +11,7 @@ use crate::document::{Agent, Spanned};
 use crate::schemas;
 
 impl Reader<'_> {
-    pub fn agents(&mut self, node: &Node) -> Vec<Agent> {
+    pub(crate) fn agents(&mut self, node: &Node) -> Vec<Agent> {
         let Some(object) = self.object(node, "`agents`") else { return Vec::new() };
         let (mut agents, mut seen): (Vec<Agent>, HashSet<&str>) = Default::default();
         for (key, node) in object.rest() {

@@ -24,7 +24,7 @@ const TRIGGERS: Codes = Codes {
 };
 
 impl Reader<'_> {
-    pub fn extensions(&mut self, node: &Node) -> Extensions {
+    pub(crate) fn extensions(&mut self, node: &Node) -> Extensions {
         let Some(mut object) = self.object(node, "`x-windlass`") else { return Extensions::default() };
         let files = object.take("contextFiles");
         let triggers = Extension { schedule: object.take("schedule"), webhook: object.take("webhook") };
@@ -43,7 +43,7 @@ impl Reader<'_> {
     }
 
     /// Steps have a budget, or call another definition.
-    pub fn step_extensions(&mut self, node: &Node) -> (Option<Budget>, Option<DefinitionCall>) {
+    pub(crate) fn step_extensions(&mut self, node: &Node) -> (Option<Budget>, Option<DefinitionCall>) {
         let Some(mut object) = self.object(node, "`x-windlass`") else { return (None, None) };
         let budget = object.take("budget").and_then(|node| self.budget(node));
         let call = object.take("call").and_then(|node| self.call(node));
@@ -85,7 +85,7 @@ impl Reader<'_> {
     }
 
     /// Loops have a budget and nothing else.
-    pub fn only_budget(&mut self, node: &Node) -> Option<Budget> {
+    pub(crate) fn only_budget(&mut self, node: &Node) -> Option<Budget> {
         let mut object = self.object(node, "`x-windlass`")?;
         let budget = object.take("budget").and_then(|node| self.budget(node));
         object.finish(codes::VALIDATION, "`x-windlass` of a loop", &mut self.found);

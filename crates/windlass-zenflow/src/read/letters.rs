@@ -8,7 +8,7 @@ use crate::codes;
 
 impl Reader<'_> {
     /// Characters that turn the direction of what follows: the text would not read as it is.
-    pub fn no_overrides(&mut self, text: &Text, span: Span, what: &str) {
+    pub(crate) fn no_overrides(&mut self, text: &Text, span: Span, what: &str) {
         let found = text.text.char_indices().find(|(_, letter)| is_override(*letter));
         if let Some((at, letter)) = found {
             let message =
@@ -19,7 +19,7 @@ impl Reader<'_> {
     }
 
     /// Latin letters next to such that only look like them.
-    pub fn look_alike(&mut self, name: &str, span: Span) {
+    pub(crate) fn look_alike(&mut self, name: &str, span: Span) {
         let has = |range: &[std::ops::RangeInclusive<char>]| {
             name.chars().find(|letter| letter.is_alphabetic() && range.iter().any(|range| range.contains(letter)))
         };

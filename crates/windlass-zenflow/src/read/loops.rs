@@ -11,7 +11,7 @@ const OUTPUT_MODES: [(&str, OutputMode); 3] =
     [("last", OutputMode::Last), ("cumulative", OutputMode::Cumulative), ("", OutputMode::Last)];
 
 impl Reader<'_> {
-    pub fn repeat(&mut self, key: &Key, node: &Node) -> Option<Loop> {
+    pub(crate) fn repeat(&mut self, key: &Key, node: &Node) -> Option<Loop> {
         let mut object = self.object(node, "`loop`")?;
         let concurrency = object.take("maxConcurrency");
         let concurrency = concurrency.and_then(|node| self.count(node, "maxConcurrency", 0, codes::VALIDATION));

@@ -49,7 +49,7 @@ impl Findings for Reader<'_> {
 
 impl<'a> Reader<'a> {
     /// None if the tree is no object at all.
-    pub fn document(&mut self, source: &Source, tree: &Node) -> Option<Read> {
+    pub(crate) fn document(&mut self, source: &Source, tree: &Node) -> Option<Read> {
         let mut object = self.object(tree, "a workflow")?;
         let name = self.name(&mut object);
         let description = object.take("description").and_then(|node| self.short_text(node, "description"));

@@ -17,7 +17,7 @@ const CHAIN_MAX: usize = 20;
 
 impl Reader<'_> {
     /// The text of the file, or of the file that it refers to.
-    pub fn referred(&mut self, path: &str, written: &Text, span: Span, what: &str) -> Option<String> {
+    pub(crate) fn referred(&mut self, path: &str, written: &Text, span: Span, what: &str) -> Option<String> {
         let (mut path, mut chain): (String, Vec<PathBuf>) = (path.trim().to_owned(), Vec::new());
         loop {
             let from = || match chain.last().and_then(|last| last.file_name()) {
@@ -100,7 +100,7 @@ impl Reader<'_> {
     }
 
     /// A file that is not there stops a run; whoever only checks may have the workflow without its files.
-    pub fn not_there(&mut self, problem: &FileProblem, span: Span, message: String, hint: &str) {
+    pub(crate) fn not_there(&mut self, problem: &FileProblem, span: Span, message: String, hint: &str) {
         match *problem == FileProblem::Missing && !self.options.strict_files {
             true => self.warning(codes::MISSING_FILE, span, message + "; a run would stop here", hint),
             false => self.error(codes::VALIDATION, span, message, hint),

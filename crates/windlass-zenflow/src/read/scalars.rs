@@ -9,7 +9,7 @@ use crate::codes;
 use crate::document::Spanned;
 
 impl Reader<'_> {
-    pub fn wrong(&mut self, node: &Node, what: &str, wanted: &str, hint: impl Into<String>) {
+    pub(crate) fn wrong(&mut self, node: &Node, what: &str, wanted: &str, hint: impl Into<String>) {
         let message = format!("`{what}` must be {wanted}, found {}", node.describe());
         let hint = match node.kind {
             Kind::Null => "leave the key out if nothing is meant".to_owned(),
@@ -18,7 +18,7 @@ impl Reader<'_> {
         self.error(codes::VALIDATION, node.span, message, hint);
     }
 
-    pub fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n Text> {
+    pub(crate) fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n Text> {
         match &node.kind {
             Kind::Str(text) => Some(text),
             _ => {
@@ -34,13 +34,13 @@ impl Reader<'_> {
     }
 
     /// A text as it is.
-    pub fn plain(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
+    pub(crate) fn plain(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
         let text = self.text(node, what)?;
         Some(Spanned::new(text.text.clone(), node.span))
     }
 
     /// A text that is not empty.
-    pub fn word(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
+    pub(crate) fn word(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
         let word = self.plain(node, what)?;
         if word.trim().is_empty() {
             self.error(
@@ -54,7 +54,7 @@ impl Reader<'_> {
         Some(word)
     }
 
-    pub fn words(&mut self, node: &Node, what: &str) -> Option<Vec<Spanned<String>>> {
+    pub(crate) fn words(&mut self, node: &Node, what: &str) -> Option<Vec<Spanned<String>>> {
         let Some(items) = node.as_list() else {
             let hint = node.as_str().map_or("write [one, two]".to_owned(), |text| format!("write [{text}]"));
             self.wrong(node, what, "a list of texts", hint);
@@ -64,21 +64,21 @@ impl Reader<'_> {
     }
 
     /// A text for people that stands in lists of names: no line of its own, no hidden characters.
-    pub fn label(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
+    pub(crate) fn label(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
         let text = self.text(node, what)?;
         self.no_overrides(text, node.span, what);
         Some(Spanned::new(letters::cleaned(&text.text, false), node.span))
     }
 
     /// A description: lines are fine, but not too many.
-    pub fn short_text(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
+    pub(crate) fn short_text(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
         let text = self.text(node, what)?;
         self.no_overrides(text, node.span, what);
         self.not_too_long(text, node.span, what);
         Some(Spanned::new(letters::cleaned(&text.text, true), node.span))
     }
 
-    pub fn not_too_long(&mut self, text: &Text, span: Span, what: &str) {
+    pub(crate) fn not_too_long(&mut self, text: &Text, span: Span, what: &str) {
         let length = text.text.chars().count();
         if length > TEXT_MAX {
             let message = format!("`{what}` has {length} characters, more than {TEXT_MAX}");
@@ -91,7 +91,7 @@ impl Reader<'_> {
     }
 
     /// What a model is told: `@path` stands for the file's text.
-    pub fn prose(&mut self, node: &Node, what: &str, capped: bool) -> Option<Spanned<String>> {
+    pub(crate) fn prose(&mut self, node: &Node, what: &str, capped: bool) -> Option<Spanned<String>> {
         let text = self.text(node, what)?;
         self.no_overrides(text, node.span, what);
         if capped {
@@ -115,7 +115,7 @@ impl Reader<'_> {
     }
 
     /// A whole number of at least `least`; `code` if it is less.
-    pub fn count(&mut self, node: &Node, what: &str, least: i64, code: &'static str) -> Option<Spanned<u64>> {
+    pub(crate) fn count(&mut self, node: &Node, what: &str, least: i64, code: &'static str) -> Option<Spanned<u64>> {
         let number = match &node.kind {
             Kind::Number(Value::Int(number)) => Some(*number),
             Kind::Number(Value::Float(number)) if number.fract() == 0.0 && number.abs() < 9e15 => Some(*number as i64),
@@ -140,7 +140,7 @@ impl Reader<'_> {
     }
 
     /// A number between 0 and `most`.
-    pub fn share(&mut self, node: &Node, what: &str, most: f64) -> Option<Spanned<f64>> {
+    pub(crate) fn share(&mut self, node: &Node, what: &str, most: f64) -> Option<Spanned<f64>> {
         let Kind::Number(number) = &node.kind else {
             self.wrong(node, what, "a number", "such as 0.5");
             return None;
@@ -156,7 +156,7 @@ impl Reader<'_> {
     }
 
     /// Hours, minutes and seconds, in that order.
-    pub fn duration(&mut self, node: &Node, what: &str) -> Option<Spanned<Duration>> {
+    pub(crate) fn duration(&mut self, node: &Node, what: &str) -> Option<Spanned<Duration>> {
         let Some(text) = node.as_str() else {
             let hint = match &node.kind {
                 Kind::Number(Value::Int(number)) if *number >= 0 => format!("write \"{number}s\" if seconds are meant"),
@@ -177,7 +177,7 @@ impl Reader<'_> {
     }
 
     /// One of some words.
-    pub fn one_of<T: Copy>(
+    pub(crate) fn one_of<T: Copy>(
         &mut self,
         node: &Node,
         what: &str,
@@ -195,7 +195,7 @@ impl Reader<'_> {
     }
 
     /// A path of a file beside the workflow. Whether the file is there is looked at elsewhere.
-    pub fn path(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
+    pub(crate) fn path(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
         let path = self.word(node, what)?;
         match crate::paths::tidied(&path) {
             Ok(_) => Some(path),

@@ -17,7 +17,7 @@ const SCHEDULERS: [(&str, Scheduler); 3] = [
 ];
 
 impl Reader<'_> {
-    pub fn settings(&mut self, node: &Node) -> FlowOptions {
+    pub(crate) fn settings(&mut self, node: &Node) -> FlowOptions {
         let Some(mut object) = self.object(node, "`options`") else { return FlowOptions::default() };
         let concurrency = object.take("maxConcurrency");
         let options = FlowOptions {

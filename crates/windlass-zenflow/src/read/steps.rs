@@ -14,7 +14,7 @@ use crate::document::{Cel, DefinitionCall, Include, Spanned, Step};
 const CALL_EXCLUDES: [&str; 7] = ["agent", "instructions", "contextFiles", "model", "maxRetries", "include", "loop"];
 
 impl Reader<'_> {
-    pub fn top_steps(&mut self, key: &Key, node: &Node) -> Vec<Step> {
+    pub(crate) fn top_steps(&mut self, key: &Key, node: &Node) -> Vec<Step> {
         let hint = "a workflow has at least one step: `- id: first`";
         match &node.kind {
             Kind::Null => self.error(codes::MISSING_STEPS, key.span, "there is nothing in `steps`", hint),
@@ -35,7 +35,7 @@ impl Reader<'_> {
     }
 
     /// None if there is no telling what is meant.
-    pub fn step(&mut self, node: &Node, inner: bool) -> Option<Step> {
+    pub(crate) fn step(&mut self, node: &Node, inner: bool) -> Option<Step> {
         let mut object = self.object(node, "a step")?;
         let id = self.step_id(node, &mut object);
         if object.peek("include").is_some() {
@@ -119,7 +119,7 @@ impl Reader<'_> {
         items.iter().filter_map(|item| self.path(item, "contextFiles")).collect()
     }
 
-    pub fn retries(&mut self, node: &Node, what: &str) -> Option<Spanned<u64>> {
+    pub(crate) fn retries(&mut self, node: &Node, what: &str) -> Option<Spanned<u64>> {
         let count = self.count(node, what, 0, codes::VALIDATION)?;
         let most = self.options.limits.retry_attempts_max;
         if count.value >= most {
@@ -131,7 +131,7 @@ impl Reader<'_> {
     }
 
     /// An expression. What it may see is found out when all steps are known.
-    pub fn cel(&mut self, node: &Node, what: &str) -> Option<Cel> {
+    pub(crate) fn cel(&mut self, node: &Node, what: &str) -> Option<Cel> {
         let text: &Text = self.text(node, what)?;
         if text.text.trim().is_empty() {
             let hint = "write an expression, or leave the key out";

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use windlass_value::{Duration, to_json};
 use windlass_zenflow::document::{Budget, Cel, Document, Items, LoopMode, Spanned, Step};
 
-pub fn summary(document: &Document) -> String {
+pub(crate) fn summary(document: &Document) -> String {
     let mut out = String::new();
     write(document, 0, &mut out);
     out

@@ -21,7 +21,7 @@ use windlass_value::{Map, Value, to_json};
 use super::Ran;
 
 /// Everything that is not as it should be.
-pub fn check(ran: &Ran, expect: &Value) -> Vec<String> {
+pub(crate) fn check(ran: &Ran, expect: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     for (key, wanted) in expect.as_map().into_iter().flat_map(Map::iter) {
         let found = match &**key {

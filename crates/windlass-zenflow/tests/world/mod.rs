@@ -1,7 +1,7 @@
 //! Workflows through the whole engine, with models and tools that follow a script.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-pub mod expect;
+pub(crate) mod expect;
 mod script;
 
 use std::path::{Path, PathBuf};
@@ -18,15 +18,15 @@ use windlass_syntax::{Colour, Diagnostics, ParseLimits, Scalars, Source, parse_y
 use windlass_value::{Value, to_json};
 use windlass_zenflow::{Disk, Options, Price, compile};
 
-pub use script::{Call, Script};
+pub(crate) use script::{Call, Script};
 
-pub const RUN: &str = "r";
+pub(crate) const RUN: &str = "r";
 
 /// Between the parts of a case: document, script, expectations.
 const PARTS: [&str; 2] = ["=== script\n", "=== expect\n"];
 
 /// A document, the replies to its requests, and what is to come of it.
-pub struct Case {
+pub(crate) struct Case {
     pub name: String,
     pub path: PathBuf,
     pub document: String,
@@ -35,13 +35,13 @@ pub struct Case {
 }
 
 /// How a run went.
-pub struct Ran {
+pub(crate) struct Ran {
     pub report: Arc<FinalReport>,
     pub calls: Vec<Call>,
     pub events: Vec<Event>,
 }
 
-pub fn yaml(name: &str, text: &str) -> Value {
+pub(crate) fn yaml(name: &str, text: &str) -> Value {
     let mut found = Diagnostics::new();
     let source = Source::new(name, text);
     let limits = ParseLimits { bytes: 1 << 20, depth: 64 };
@@ -53,7 +53,7 @@ pub fn yaml(name: &str, text: &str) -> Value {
 }
 
 impl Case {
-    pub fn read(path: &Path) -> Case {
+    pub(crate) fn read(path: &Path) -> Case {
         let text = std::fs::read_to_string(path).expect("a case");
         let (document, rest) = text.split_once(PARTS[0]).expect("a case has a script");
         let (script, expect) = rest.split_once(PARTS[1]).expect("a case has expectations");
@@ -68,7 +68,7 @@ impl Case {
     }
 
     /// Those of a folder, in order.
-    pub fn all(folder: &str) -> Vec<Case> {
+    pub(crate) fn all(folder: &str) -> Vec<Case> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
         let files = std::fs::read_dir(&folder).expect("cases").map(|file| file.expect("a file").path());
         let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|end| end == "yaml")).collect();
@@ -76,20 +76,20 @@ impl Case {
         files.iter().map(|path| Case::read(path)).collect()
     }
 
-    pub fn named(folder: &str, name: &str) -> Case {
+    pub(crate) fn named(folder: &str, name: &str) -> Case {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder).join(format!("{name}.yaml"));
         Case::read(&path)
     }
 
-    pub fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> Plan {
         plan(&self.document, &self.path, self.script.get("options").unwrap_or(&Value::Null))
     }
 
-    pub fn input(&self) -> Value {
+    pub(crate) fn input(&self) -> Value {
         self.script.get("input").cloned().unwrap_or_default()
     }
 
-    pub async fn run(&self) -> Ran {
+    pub(crate) async fn run(&self) -> Ran {
         let script = Script::new(self.script.clone());
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let engine = engine(store, script.tools());
@@ -134,7 +134,7 @@ impl Case {
 }
 
 /// Events as lines, for whoever looks why a case fails.
-pub fn told(events: &[Event]) -> String {
+pub(crate) fn told(events: &[Event]) -> String {
     let line = |event: &Event| {
         let data: String = to_json(&Value::map(event.fields())).chars().take(300).collect();
         format!("{} {} {data}", event.type_name(), event.path)
@@ -142,7 +142,7 @@ pub fn told(events: &[Event]) -> String {
     events.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-pub fn engine(store: Arc<dyn Store>, tools: Tools) -> Engine {
+pub(crate) fn engine(store: Arc<dyn Store>, tools: Tools) -> Engine {
     let options = EngineOptions {
         tools,
         languages: vec![Arc::new(Agent), Arc::new(Cel)],
@@ -152,7 +152,7 @@ pub fn engine(store: Arc<dyn Store>, tools: Tools) -> Engine {
     Engine::new(store, options).expect("an engine")
 }
 
-pub fn plan(text: &str, path: &Path, settings: &Value) -> Plan {
+pub(crate) fn plan(text: &str, path: &Path, settings: &Value) -> Plan {
     let source = Source::new("test.yaml", text);
     let folder = path.parent().map(Path::to_path_buf);
     let word = |key: &str| settings.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -178,11 +178,11 @@ pub fn plan(text: &str, path: &Path, settings: &Value) -> Plan {
 
 impl Ran {
     /// The requests to models, by the step that sent them.
-    pub fn asked(&self, path: &str) -> Vec<&Call> {
+    pub(crate) fn asked(&self, path: &str) -> Vec<&Call> {
         self.calls.iter().filter(|call| call.tool == "agent_model" && call.step() == path).collect()
     }
 
-    pub fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         told(&self.events)
     }
 }

@@ -25,7 +25,7 @@ use windlass_runtime::{ToolCall, Tools};
 use windlass_value::{Value, to_json};
 
 #[derive(Clone, Debug)]
-pub struct Call {
+pub(crate) struct Call {
     pub tool: &'static str,
     pub path: String,
     pub key: Arc<str>,
@@ -35,7 +35,7 @@ pub struct Call {
 
 impl Call {
     /// The step it belongs to.
-    pub fn step(&self) -> &str {
+    pub(crate) fn step(&self) -> &str {
         let (step, _) = self.path.rsplit_once('.').unwrap_or((&self.path, ""));
         step
     }
@@ -45,7 +45,7 @@ impl Call {
 type Tried = (Arc<str>, u32);
 
 #[derive(Clone)]
-pub struct Script(Arc<Inner>);
+pub(crate) struct Script(Arc<Inner>);
 
 struct Inner {
     script: Value,
@@ -57,7 +57,7 @@ struct Inner {
 }
 
 impl Script {
-    pub fn new(script: Value) -> Script {
+    pub(crate) fn new(script: Value) -> Script {
         let gate = Semaphore::new(0);
         let script = Script(Arc::new(Inner { script, calls: Mutex::default(), had: Mutex::default(), gate }));
         if script.mails().is_empty() {
@@ -66,19 +66,19 @@ impl Script {
         script
     }
 
-    pub fn mails(&self) -> Vec<Value> {
+    pub(crate) fn mails(&self) -> Vec<Value> {
         self.part("mails").as_list().unwrap_or_default().to_vec()
     }
 
-    pub fn answers_now(&self) {
+    pub(crate) fn answers_now(&self) {
         self.0.gate.close();
     }
 
-    pub fn calls(&self) -> Vec<Call> {
+    pub(crate) fn calls(&self) -> Vec<Call> {
         self.0.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub fn tools(&self) -> Tools {
+    pub(crate) fn tools(&self) -> Tools {
         let mut tools = Tools::new();
         for tool in ["agent_model", "agent_tool", "agent_files"] {
             let script = self.clone();

@@ -50,7 +50,7 @@ enum Pending {
 }
 
 impl StateBuffer {
-    pub fn new(initial: &Map, given: &Value) -> StateBuffer {
+    pub(crate) fn new(initial: &Map, given: &Value) -> StateBuffer {
         let seen = given.as_map().cloned().unwrap_or_default();
         let mut current = initial.clone();
         for (field, value) in seen.iter() {
@@ -103,7 +103,7 @@ impl StateBuffer {
         Ok(())
     }
 
-    pub fn into_changes(self) -> Vec<Change> {
+    pub(crate) fn into_changes(self) -> Vec<Change> {
         let StateBuffer { initial, seen, current, changes } = self;
         let mut out = Vec::new();
         for (field, pending) in changes {

@@ -16,13 +16,13 @@ const RUN: &str = "the-run";
 
 /// A run as far as it must not depend on crashes.
 #[derive(Debug, PartialEq)]
-pub struct Ending {
+pub(crate) struct Ending {
     pub result: String,
     /// Kind and path, sorted: what runs side by side may come in any order.
     pub told: Vec<String>,
 }
 
-pub struct Undisturbed {
+pub(crate) struct Undisturbed {
     pub ending: Ending,
     pub notes: Vec<String>,
     pub syncs: u64,
@@ -49,7 +49,7 @@ async fn lived(engine: &Engine, workflow: &Workflow) -> Option<Ending> {
     Some(Ending { result, told })
 }
 
-pub async fn undisturbed(make: &impl Fn(&World) -> Workflow) -> Undisturbed {
+pub(crate) async fn undisturbed(make: &impl Fn(&World) -> Workflow) -> Undisturbed {
     let (store, world) = (Arc::new(MemoryStore::new()), World::default());
     let ending = live(&store, &make(&world)).await.expect("it comes to its end");
     replays(&*store, RUN);
@@ -58,7 +58,7 @@ pub async fn undisturbed(make: &impl Fn(&World) -> Workflow) -> Undisturbed {
 
 /// Cuts the run at every commit, before and after its sync, and once more in the next life. Gives what each series of lives
 /// has noted.
-pub async fn cut_everywhere(make: impl Fn(&World) -> Workflow) -> (Undisturbed, Vec<Vec<String>>) {
+pub(crate) async fn cut_everywhere(make: impl Fn(&World) -> Workflow) -> (Undisturbed, Vec<Vec<String>>) {
     let expected = undisturbed(&make).await;
     let mut all = Vec::new();
     for before in [true, false] {
@@ -94,7 +94,7 @@ pub async fn cut_everywhere(make: impl Fn(&World) -> Workflow) -> (Undisturbed, 
 }
 
 /// The same things were done, however often.
-pub fn same_notes(expected: &Undisturbed, all: &[Vec<String>]) {
+pub(crate) fn same_notes(expected: &Undisturbed, all: &[Vec<String>]) {
     let set = |notes: &[String]| notes.iter().cloned().collect::<BTreeSet<_>>();
     for notes in all {
         assert_eq!(set(notes), set(&expected.notes));
@@ -102,7 +102,7 @@ pub fn same_notes(expected: &Undisturbed, all: &[Vec<String>]) {
 }
 
 /// Notes of the form `name: value` have one value for each name.
-pub fn one_value_each(notes: &[String]) {
+pub(crate) fn one_value_each(notes: &[String]) {
     let mut values: BTreeMap<&str, &str> = BTreeMap::new();
     for (name, value) in notes.iter().filter_map(|note| note.split_once(": ")) {
         let before = values.insert(name, value);
@@ -112,7 +112,7 @@ pub fn one_value_each(notes: &[String]) {
 
 /// Replays the whole journal from nothing: every digest is compared, and the state is the one that was lived. Gives the
 /// number of ticks.
-pub fn replays(store: &dyn StoreRead, run: &str) -> u64 {
+pub(crate) fn replays(store: &dyn StoreRead, run: &str) -> u64 {
     let row = store.run(run).expect("readable").expect("the run is there");
     let plan = store.plan(&row.plan).expect("readable").expect("the plan is there");
     let plan = codec::decode(&plan.body, "a plan").expect("a plan");

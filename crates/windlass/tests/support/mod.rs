@@ -1,7 +1,7 @@
 //! What the scenarios share: a few events, a world that holds steps and keeps notes, engines on stores that can crash.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-pub mod lives;
+pub(crate) mod lives;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,63 +13,63 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use windlass::{Engine, Error, Event, Handle, RunEvent, StepError, Value, Workflow};
 
-pub const HOUR: Duration = Duration::from_secs(3600);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 /// Nothing here takes this long; whoever waits longer has found a hang.
 const HANG: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, PartialEq, Event, Serialize, Deserialize)]
 #[event(name = "begin", start)]
-pub struct Begin {
+pub(crate) struct Begin {
     pub n: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Event, Serialize, Deserialize)]
 #[event(name = "item")]
-pub struct Item {
+pub(crate) struct Item {
     pub n: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Event, Serialize, Deserialize)]
 #[event(name = "worked")]
-pub struct Worked {
+pub(crate) struct Worked {
     pub n: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Event, Serialize, Deserialize)]
 #[event(name = "question", input_required)]
-pub struct Question {
+pub(crate) struct Question {
     pub n: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Event, Serialize, Deserialize)]
 #[event(name = "answer", human_response)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub n: u64,
     pub text: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Event, Serialize, Deserialize)]
 #[event(name = "done", stop)]
-pub struct Done {
+pub(crate) struct Done {
     pub text: String,
 }
 
-pub fn done(text: impl Into<String>) -> Result<Done, StepError> {
+pub(crate) fn done(text: impl Into<String>) -> Result<Done, StepError> {
     Ok(Done { text: text.into() })
 }
 
-pub fn answer(n: u64) -> Answer {
+pub(crate) fn answer(n: u64) -> Answer {
     Answer { n, text: format!("answer {n}") }
 }
 
-pub fn refused() -> StepError {
+pub(crate) fn refused() -> StepError {
     StepError::new("NotYet", "it is refused")
 }
 
 /// The outside: gates that steps stand at until somebody opens them, and notes of what steps have done.
 #[derive(Clone, Default)]
-pub struct World(Arc<Outside>);
+pub(crate) struct World(Arc<Outside>);
 
 #[derive(Default)]
 struct Outside {
@@ -78,63 +78,63 @@ struct Outside {
 }
 
 impl World {
-    pub fn note(&self, note: impl Into<String>) {
+    pub(crate) fn note(&self, note: impl Into<String>) {
         self.0.notes.send_modify(|notes| notes.push(note.into()));
     }
 
-    pub fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         self.0.notes.borrow().clone()
     }
 
     /// Waits until there are so many notes.
-    pub async fn noted(&self, count: usize) -> Vec<String> {
+    pub(crate) async fn noted(&self, count: usize) -> Vec<String> {
         let mut notes = self.0.notes.subscribe();
         let notes = in_time(notes.wait_for(|notes| notes.len() >= count)).await;
         notes.expect("the world goes on").clone()
     }
 
     /// Lets everybody through who stands at this gate, now and later.
-    pub fn open(&self, gate: impl Into<String>) {
+    pub(crate) fn open(&self, gate: impl Into<String>) {
         self.0.open.send_modify(|open| _ = open.insert(gate.into()));
     }
 
-    pub async fn pass(&self, gate: impl Into<String>) {
+    pub(crate) async fn pass(&self, gate: impl Into<String>) {
         let gate = gate.into();
         let mut open = self.0.open.subscribe();
         open.wait_for(|open| open.contains(&gate)).await.expect("the world goes on");
     }
 }
 
-pub async fn in_time<T>(future: impl IntoFuture<Output = T>) -> T {
+pub(crate) async fn in_time<T>(future: impl IntoFuture<Output = T>) -> T {
     tokio::time::timeout(HANG, future.into_future()).await.expect("it hangs")
 }
 
 /// In memory, and no test waits for time.
-pub fn engine(workflow: &Workflow) -> Engine {
+pub(crate) fn engine(workflow: &Workflow) -> Engine {
     Engine::in_memory().virtual_time(true).workflow(workflow).build().expect("an engine")
 }
 
-pub async fn started(workflow: &Workflow) -> Handle {
+pub(crate) async fn started(workflow: &Workflow) -> Handle {
     in_time(engine(workflow).start(workflow, Begin { n: 0 })).await.expect("started")
 }
 
 /// From the start to the end.
-pub async fn ran(workflow: &Workflow) -> (Result<Done, Error>, Vec<RunEvent>) {
+pub(crate) async fn ran(workflow: &Workflow) -> (Result<Done, Error>, Vec<RunEvent>) {
     let handle = started(workflow).await;
     ended(&handle).await
 }
 
-pub async fn ended(handle: &Handle) -> (Result<Done, Error>, Vec<RunEvent>) {
+pub(crate) async fn ended(handle: &Handle) -> (Result<Done, Error>, Vec<RunEvent>) {
     let result = in_time(handle.result()).await;
     (result, events(handle, 0).await)
 }
 
-pub async fn text(handle: &Handle) -> String {
+pub(crate) async fn text(handle: &Handle) -> String {
     in_time(handle.result::<Done>()).await.expect("it succeeds").text
 }
 
 /// All that follows this number, up to the run's end.
-pub async fn events(handle: &Handle, after: u64) -> Vec<RunEvent> {
+pub(crate) async fn events(handle: &Handle, after: u64) -> Vec<RunEvent> {
     let mut stream = handle.events(after).expect("readable");
     let mut events = Vec::new();
     while let Some(event) = in_time(stream.next()).await {
@@ -144,7 +144,7 @@ pub async fn events(handle: &Handle, after: u64) -> Vec<RunEvent> {
 }
 
 /// Waits until so many events of a kind have been told.
-pub async fn seen(handle: &Handle, kind: &str, times: usize) -> Vec<RunEvent> {
+pub(crate) async fn seen(handle: &Handle, kind: &str, times: usize) -> Vec<RunEvent> {
     let mut stream = handle.events(0).expect("readable");
     let mut events: Vec<RunEvent> = Vec::new();
     while events.iter().filter(|event| event.type_name() == kind).count() < times {
@@ -155,28 +155,28 @@ pub async fn seen(handle: &Handle, kind: &str, times: usize) -> Vec<RunEvent> {
 }
 
 /// Kind and path of each.
-pub fn told(events: &[RunEvent]) -> Vec<String> {
+pub(crate) fn told(events: &[RunEvent]) -> Vec<String> {
     events.iter().map(|event| format!("{} {}", event.type_name(), event.path).trim_end().to_owned()).collect()
 }
 
-pub fn count(events: &[RunEvent], kind: &str) -> usize {
+pub(crate) fn count(events: &[RunEvent], kind: &str) -> usize {
     events.iter().filter(|event| event.type_name() == kind).count()
 }
 
-pub fn place(events: &[RunEvent], told: &str) -> usize {
+pub(crate) fn place(events: &[RunEvent], told: &str) -> usize {
     let found = events.iter().position(|event| format!("{} {}", event.type_name(), event.path).trim_end() == told);
     found.unwrap_or_else(|| panic!("no {told} in {:#?}", self::told(events)))
 }
 
-pub fn field(event: &RunEvent, name: &str) -> Value {
+pub(crate) fn field(event: &RunEvent, name: &str) -> Value {
     event.fields().get(name).cloned().unwrap_or_default()
 }
 
 /// A directory that goes with its test.
-pub struct Directory(PathBuf);
+pub(crate) struct Directory(PathBuf);
 
 impl Directory {
-    pub fn new() -> Directory {
+    pub(crate) fn new() -> Directory {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::SeqCst);
         let path = std::env::temp_dir().join(format!("windlass-scenario-{}-{number}", std::process::id()));
@@ -184,7 +184,7 @@ impl Directory {
         Directory(path)
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }

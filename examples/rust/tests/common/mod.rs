@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The built example beside the test.
-pub fn example(name: &str) -> PathBuf {
+pub(crate) fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows itself");
     let folder = test.parent().and_then(Path::parent).expect("tests live in deps").join("examples");
     let program = folder.join(name);
@@ -17,14 +17,14 @@ pub fn example(name: &str) -> PathBuf {
 }
 
 /// One example with its words, in a folder.
-pub fn command(folder: &Path, name: &str, words: &[&str]) -> Command {
+pub(crate) fn command(folder: &Path, name: &str, words: &[&str]) -> Command {
     let mut command = Command::new(example(name));
     command.args(words).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
 /// What it says, when it has come to a good end.
-pub fn said(folder: &Path, name: &str, words: &[&str]) -> String {
+pub(crate) fn said(folder: &Path, name: &str, words: &[&str]) -> String {
     let output = command(folder, name, words).output().expect("an example can be started");
     let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{name} {words:?}: {}\n{said}{wrong}", output.status);

@@ -44,7 +44,7 @@ pub(super) struct Checks {
 
 impl Checks {
     /// A check that fails ends the loop as failed; one that lacks values is repeated.
-    pub fn or_failed(&mut self, checked: Result<(), Stop>) -> Result<(), Stop> {
+    pub(crate) fn or_failed(&mut self, checked: Result<(), Stop>) -> Result<(), Stop> {
         match checked {
             Ok(()) => Ok(()),
             Err(Stop::Failed(error)) => {

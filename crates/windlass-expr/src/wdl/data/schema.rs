@@ -27,7 +27,7 @@ pub(super) struct BadSchema {
 
 impl Schema {
     /// Nothing is ever fetched: a `$ref` to another document is an error.
-    pub fn compile(schema: &Json) -> Result<Schema, BadSchema> {
+    pub(crate) fn compile(schema: &Json) -> Result<Schema, BadSchema> {
         let mut options = jsonschema::options()
             .offline()
             .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(PATTERN_STEPS_MAX));
@@ -42,12 +42,12 @@ impl Schema {
     }
 
     /// What a check of this value takes; none if that is more than `most` looks.
-    pub fn effort(&self, value: &Json, most: u64) -> Option<Effort> {
+    pub(crate) fn effort(&self, value: &Json, most: u64) -> Option<Effort> {
         effort(&self.source, value, most)
     }
 
     /// All is well, or the first problems and how many there are more. The effort is that of this value.
-    pub fn check(&self, value: &Json, effort: Effort) -> Result<(), String> {
+    pub(crate) fn check(&self, value: &Json, effort: Effort) -> Result<(), String> {
         if self.validator.is_valid(value) {
             return Ok(());
         }

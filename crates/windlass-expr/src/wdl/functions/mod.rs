@@ -85,7 +85,7 @@ pub(crate) enum Literal {
 
 impl Literal {
     /// What is wrong with the text, and what to do.
-    pub fn problem(self, text: &str) -> Option<(String, String)> {
+    pub(crate) fn problem(self, text: &str) -> Option<(String, String)> {
         match self {
             Literal::Zone => zones::find(text).is_none().then(|| zones::unknown(text)),
             Literal::Locale => locale::find(text).is_none().then(|| locale::unknown(text)),

@@ -69,7 +69,7 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    pub fn qualified(&self) -> String {
+    pub(crate) fn qualified(&self) -> String {
         match self.prefix.is_empty() {
             true => self.local.to_string(),
             false => format!("{}:{}", self.prefix, self.local),
@@ -79,7 +79,7 @@ impl Name {
 
 impl Document {
     /// Document types are refused: they are what entity bombs and references to files are made of.
-    pub fn parse(context: &mut Context, text: &str) -> Result<Document, EvalError> {
+    pub(crate) fn parse(context: &mut Context, text: &str) -> Result<Document, EvalError> {
         context.room_for_bytes(text.len())?;
         context.items(text.len() / 8)?;
         let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -96,16 +96,16 @@ impl Document {
         Ok(builder.document)
     }
 
-    pub fn node(&self, id: NodeId) -> &Node {
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id as usize]
     }
 
     /// Attributes and declarations of an element.
-    pub fn attributes(&self, id: NodeId) -> std::ops::Range<NodeId> {
+    pub(crate) fn attributes(&self, id: NodeId) -> std::ops::Range<NodeId> {
         id + 1..self.node(id).inside
     }
 
-    pub fn children(&self, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+    pub(crate) fn children(&self, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
         let (mut next, end) = (self.node(id).inside, self.node(id).end);
         std::iter::from_fn(move || {
             let child = next;
@@ -117,7 +117,7 @@ impl Document {
     }
 
     /// Attributes and declarations: nodes that are nobody's child.
-    pub fn is_attribute(&self, id: NodeId) -> bool {
+    pub(crate) fn is_attribute(&self, id: NodeId) -> bool {
         matches!(self.node(id).kind, Kind::Attribute { .. } | Kind::Namespace { .. })
     }
 }

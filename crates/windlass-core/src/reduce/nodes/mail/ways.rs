@@ -45,7 +45,7 @@ pub(super) struct Nowhere {
 }
 
 impl Nowhere {
-    pub fn because(reason: impl Into<Arc<str>>, message: String) -> Nowhere {
+    pub(crate) fn because(reason: impl Into<Arc<str>>, message: String) -> Nowhere {
         Nowhere { reason: reason.into(), message, known: Vec::new(), wraps: false }
     }
 }

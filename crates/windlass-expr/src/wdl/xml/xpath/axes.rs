@@ -50,7 +50,7 @@ pub(super) enum Test {
 }
 
 impl Axis {
-    pub fn named(name: &str) -> Result<Axis, XPathError> {
+    pub(crate) fn named(name: &str) -> Result<Axis, XPathError> {
         let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, axis)| *axis);
         found.ok_or_else(|| {
             let close = nearest(name, NAMES.iter().map(|(known, _)| *known));
@@ -60,7 +60,7 @@ impl Axis {
     }
 
     /// Hands each node on to `visit`, until that says no more.
-    pub fn walk<E>(
+    pub(crate) fn walk<E>(
         self,
         document: &Document,
         from: NodeId,
@@ -109,7 +109,7 @@ impl Axis {
     }
 
     /// Whether positions are counted backwards.
-    pub fn is_reverse(self) -> bool {
+    pub(crate) fn is_reverse(self) -> bool {
         matches!(self, Axis::Ancestor | Axis::AncestorOrItself | Axis::Preceding | Axis::PrecedingSibling)
     }
 }

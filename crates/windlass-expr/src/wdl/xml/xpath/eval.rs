@@ -33,15 +33,15 @@ pub(super) struct Evaluator<'a, 'b> {
 }
 
 impl<'a, 'b> Evaluator<'a, 'b> {
-    pub fn new(context: &'a mut Context<'b>, document: &'a Document) -> Evaluator<'a, 'b> {
+    pub(crate) fn new(context: &'a mut Context<'b>, document: &'a Document) -> Evaluator<'a, 'b> {
         Evaluator { context, document }
     }
 
-    pub fn value(&mut self, path: &XPath) -> Found {
+    pub(crate) fn value(&mut self, path: &XPath) -> Found {
         self.eval(&path.0, Here { node: ROOT, position: 1, size: 1 })
     }
 
-    pub fn eval(&mut self, expr: &Expr, here: Here) -> Found {
+    pub(crate) fn eval(&mut self, expr: &Expr, here: Here) -> Found {
         self.context.step()?;
         match expr {
             Expr::Literal(text) => Ok(XValue::Text(text.clone())),
@@ -76,7 +76,7 @@ impl<'a, 'b> Evaluator<'a, 'b> {
     }
 
     /// What only nodes make sense for was checked when parsing; anything else is no nodes.
-    pub fn nodes(&mut self, expr: &Expr, here: Here) -> Result<Vec<NodeId>, EvalError> {
+    pub(crate) fn nodes(&mut self, expr: &Expr, here: Here) -> Result<Vec<NodeId>, EvalError> {
         Ok(match self.eval(expr, here)? {
             XValue::Nodes(nodes) => nodes,
             _ => Vec::new(),
@@ -240,7 +240,7 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         Ok(least.zip(most).is_some_and(|(least, most)| holds(least, most)))
     }
 
-    pub fn number(&mut self, value: &XValue) -> Result<f64, EvalError> {
+    pub(crate) fn number(&mut self, value: &XValue) -> Result<f64, EvalError> {
         Ok(match value {
             XValue::Number(number) => *number,
             XValue::Bool(flag) => f64::from(u8::from(*flag)),
@@ -252,7 +252,7 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         })
     }
 
-    pub fn text(&mut self, value: XValue) -> Result<String, EvalError> {
+    pub(crate) fn text(&mut self, value: XValue) -> Result<String, EvalError> {
         Ok(match value {
             XValue::Text(text) => text,
             XValue::Bool(flag) => flag.to_string(),
@@ -265,17 +265,17 @@ impl<'a, 'b> Evaluator<'a, 'b> {
     }
 
     /// Pays for a text that is made.
-    pub fn room(&mut self, text: String) -> Result<String, EvalError> {
+    pub(crate) fn room(&mut self, text: String) -> Result<String, EvalError> {
         self.context.room_for_bytes(text.len())?;
         Ok(text)
     }
 
-    pub fn pay(&mut self, items: usize) -> Result<(), EvalError> {
+    pub(crate) fn pay(&mut self, items: usize) -> Result<(), EvalError> {
         self.context.items(items)
     }
 
     /// The string-value of a node: of an element, all text inside.
-    pub fn string(&mut self, id: NodeId) -> Result<String, EvalError> {
+    pub(crate) fn string(&mut self, id: NodeId) -> Result<String, EvalError> {
         let node = self.document.node(id);
         let text = match &node.kind {
             Kind::Attribute { value, .. } => value.to_string(),

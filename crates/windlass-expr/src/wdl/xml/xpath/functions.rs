@@ -99,7 +99,7 @@ static FUNCTIONS: &[Function] = &[
 ];
 
 impl Function {
-    pub fn gives_nodes(&self) -> bool {
+    pub(crate) fn gives_nodes(&self) -> bool {
         self.name == "id"
     }
 }

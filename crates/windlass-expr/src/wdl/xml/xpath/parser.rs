@@ -76,7 +76,7 @@ const RANKS: &[&[(Token, Operator)]] = &[
 ];
 
 impl XPath {
-    pub fn parse(text: &str) -> Result<XPath, XPathError> {
+    pub(crate) fn parse(text: &str) -> Result<XPath, XPathError> {
         if text.len() > LENGTH_MAX {
             return Err(XPathError::new(format!("the XPath is longer than {LENGTH_MAX} characters")));
         }
