@@ -5,15 +5,13 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_core::{ErrorInfo, Limits, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_tools::{ToolInfo, field, required};
 use windlass_value::{Map, Value};
 
 use crate::files::{Folder, Problem, Protected, Wanted};
 use crate::text::{shortened, visible};
-
-const FILE_BYTES_MAX: u64 = 10 << 20;
 
 /// What models take as it is, by the end of the name.
 const MEDIA: [(&str, &str); 6] = [
@@ -42,20 +40,36 @@ pub const AGENT_FILES: ToolInfo = ToolInfo {
 };
 
 /// Reads files.
-#[derive(Clone, Copy, Default)]
-pub struct AgentFiles;
+#[derive(Clone, Copy)]
+pub struct AgentFiles {
+    file_bytes_max: u64,
+}
+
+impl Default for AgentFiles {
+    fn default() -> AgentFiles {
+        AgentFiles::within(&Limits::default())
+    }
+}
+
+impl AgentFiles {
+    /// With these limits.
+    pub fn within(limits: &Limits) -> AgentFiles {
+        AgentFiles { file_bytes_max: limits.max_context_file_bytes }
+    }
+}
 
 impl Tool for AgentFiles {
     fn call(&self, call: ToolCall) -> ToolFuture {
+        let bytes_max = self.file_bytes_max;
         Box::pin(async move {
-            let reading = tokio::task::spawn_blocking(move || files(&call.input));
+            let reading = tokio::task::spawn_blocking(move || files(&call.input, bytes_max));
             let broken = |_| Err(ErrorInfo::new("ContextFiles", "files", "the reading of files was broken off"));
             reading.await.unwrap_or_else(broken).map_or_else(TaskOutcome::failure, TaskOutcome::success)
         })
     }
 }
 
-fn files(input: &Value) -> Result<Value, ErrorInfo> {
+fn files(input: &Value, bytes_max: u64) -> Result<Value, ErrorInfo> {
     let bad =
         |what: &str| ErrorInfo::new("BadInput", "input", format!("`{what}` of `agent_files` is missing or wrong"));
     let folder = input.get("folder").and_then(Value::as_str).ok_or_else(|| bad("folder"))?;
@@ -68,7 +82,7 @@ fn files(input: &Value) -> Result<Value, ErrorInfo> {
         let path = path.as_str().ok_or_else(|| bad("paths"))?;
         let mut file = Map::with_capacity(3);
         file.insert("path", path);
-        match content(&folder, path) {
+        match content(&folder, path, bytes_max) {
             Ok(Content::Text(text)) => {
                 file.insert("text", text);
             }
@@ -97,19 +111,20 @@ enum Content {
 }
 
 /// Problems name the file.
-fn content(folder: &Folder, path: &str) -> Result<Content, Problem> {
+fn content(folder: &Folder, path: &str, bytes_max: u64) -> Result<Content, Problem> {
     let shown = shortened(&visible(path), 200);
     let place = folder.find(path, Wanted::Read)?;
     let (file, size) = place.open()?;
-    let too_large = || format!("`{shown}` has more than {FILE_BYTES_MAX} bytes");
-    if size > FILE_BYTES_MAX {
+    let too_large =
+        || format!("`{shown}` has more than {bytes_max} bytes (`limits.max_context_file_bytes` in windlass.toml)");
+    if size > bytes_max {
         return Err(too_large());
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
     // It may grow while it is read.
-    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    let read = file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes);
     read.map_err(|error| format!("`{shown}` cannot be read: {error}"))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
+    if bytes.len() as u64 > bytes_max {
         return Err(too_large());
     }
     let end = path.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase()).unwrap_or_default();

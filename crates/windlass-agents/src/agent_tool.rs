@@ -20,8 +20,6 @@ use crate::secrets;
 use crate::text::{head_and_tail, shortened, visible};
 use crate::tool::{AgentCall, Answer};
 
-/// Nobody, not even a large model, reads more.
-const ANSWER_BYTES_MAX: usize = 2 << 20;
 /// Longer arguments are told of by their length.
 const EVENT_BYTES_MAX: usize = 4 << 10;
 const REASON_CHARS_MAX: usize = 300;
@@ -94,7 +92,7 @@ impl Inner {
         match self.answer(wanted, call).await {
             Ok(answer) => {
                 let content = self.registry.secrets().text(&answer.content);
-                outcome(Answer { content, ..answer })
+                self.outcome(Answer { content, ..answer })
             }
             Err(unfinished) => {
                 let output = secrets::strike(self.registry.secrets(), &unfinished.output);
@@ -126,7 +124,7 @@ impl Inner {
             let protected = self.registry.protected().clone();
             return match entry.runs.clone() {
                 Runs::Agent(tool) => Ok(tool.call(AgentCall { folder: wanted.folder, protected, call }).await),
-                Runs::Engine(tool) => finished(tool.call(call).await),
+                Runs::Engine(tool) => self.finished(tool.call(call).await),
             };
         }
         match self.registry.servers().find(&wanted.tool).await {
@@ -265,20 +263,28 @@ fn wrong_arguments(tool: &str, problem: &str) -> String {
     format!("the arguments do not fit the schema of `{tool}`: {problem}")
 }
 
-/// The answer of a tool of the engine, unless it is not finished.
-fn finished(outcome: TaskOutcome) -> Result<Answer, Box<TaskOutcome>> {
-    match outcome {
-        TaskOutcome { error: Some(error), .. } => {
-            let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-            Ok(Answer::error(format!("{}{hint}", error.message)))
+impl Inner {
+    /// The answer of a tool of the engine, unless it is not finished.
+    fn finished(&self, outcome: TaskOutcome) -> Result<Answer, Box<TaskOutcome>> {
+        match outcome {
+            TaskOutcome { error: Some(error), .. } => {
+                let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                Ok(Answer::error(format!("{}{hint}", error.message)))
+            }
+            unfinished if unfinished.again.is_some() || unfinished.awaits.is_some() => Err(Box::new(unfinished)),
+            // What it does besides is part of its end.
+            done @ TaskOutcome { beside: Some(_), .. } => {
+                let answer = Answer::good(answer_text(&done.output));
+                Err(Box::new(TaskOutcome { beside: done.beside, ..self.outcome(answer) }))
+            }
+            done => Ok(Answer::good(answer_text(&done.output))),
         }
-        unfinished if unfinished.again.is_some() || unfinished.awaits.is_some() => Err(Box::new(unfinished)),
-        // What it does besides is part of its end.
-        done @ TaskOutcome { beside: Some(_), .. } => {
-            let answer = Answer::good(answer_text(&done.output));
-            Err(Box::new(TaskOutcome { beside: done.beside, ..self::outcome(answer) }))
-        }
-        done => Ok(Answer::good(answer_text(&done.output))),
+    }
+
+    /// Twice what a built-in tool gives: one that it has cut, with its marker, is not cut again.
+    fn outcome(&self, answer: Answer) -> TaskOutcome {
+        let content = head_and_tail(&answer.content, self.registry.limits().max_agent_answer_bytes.saturating_mul(2));
+        TaskOutcome::success(Value::object([("content", Value::from(content)), ("error", Value::from(answer.error))]))
     }
 }
 
@@ -289,9 +295,4 @@ pub(crate) fn answer_text(value: &Value) -> String {
         Value::Null => "(done)".to_owned(),
         other => to_json(other),
     }
-}
-
-fn outcome(answer: Answer) -> TaskOutcome {
-    let content = head_and_tail(&answer.content, ANSWER_BYTES_MAX);
-    TaskOutcome::success(Value::object([("content", Value::from(content)), ("error", Value::from(answer.error))]))
 }

@@ -7,6 +7,7 @@ mod http;
 mod read;
 mod write;
 
+use windlass_core::ProcessLimits;
 use windlass_value::{Value, parse_json};
 
 use crate::ToolSpec;
@@ -44,6 +45,38 @@ fn on_files(
     })
 }
 
+/// How many bytes, for people.
+fn amount(bytes: usize) -> String {
+    match bytes {
+        0 => "0 bytes".to_owned(),
+        bytes if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        bytes if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        bytes => format!("{bytes} bytes"),
+    }
+}
+
+/// The time that a model may give a call: the parameter `timeout` in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    default: f64,
+    max: f64,
+}
+
+impl Times {
+    fn of(limits: &ProcessLimits) -> Times {
+        let max = limits.max_agent_tool_time.to_std().as_secs_f64();
+        Times { default: limits.default_agent_tool_time.to_std().as_secs_f64().min(max), max }
+    }
+
+    /// The schema of the parameter.
+    fn schema(self) -> String {
+        let Times { default, max } = self;
+        format!(
+            r#"{{"type": "number", "exclusiveMinimum": 0, "maximum": {max}, "description": "seconds; {default} if not given"}}"#
+        )
+    }
+}
+
 /// What is said of a search that has not seen everything.
 fn note(found: Found, limit: usize) -> Option<String> {
     match found {
@@ -71,8 +104,15 @@ mod tests {
     #[test]
     fn every_tool_has_a_schema() {
         let http = windlass_tools::HttpTool::new(windlass_tools::HttpOptions::default());
-        let all: [&dyn AgentTool; 6] =
-            [&Read, &Write, &Glob, &Grep, &Bash::new(BashOptions::default()), &Http::new(http)];
+        let limits = &ProcessLimits::default();
+        let all: [&dyn AgentTool; 6] = [
+            &Read::new(limits),
+            &Write::new(limits),
+            &Glob::new(limits),
+            &Grep::new(limits),
+            &Bash::new(BashOptions::default(), limits),
+            &Http::new(http, limits),
+        ];
         for tool in all {
             let spec = tool.spec();
             assert_eq!(spec.parameters.get("type").and_then(Value::as_str), Some("object"), "{}", spec.name);

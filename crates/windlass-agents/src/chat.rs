@@ -25,7 +25,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_core::{ErrorInfo, ProcessLimits, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_syntax::{did_you_mean, list_of};
 use windlass_tools::{HttpTool, ToolInfo, field, required};
@@ -120,11 +120,20 @@ pub struct ChatOptions {
     pub deltas: bool,
     /// How long one answer may take.
     pub timeout: Duration,
+    /// The longest wait that a service may ask for. One that wants a longer one does not want to be asked again.
+    pub retry_after_max: Duration,
     pub variables: Variables,
 }
 
 impl Default for ChatOptions {
     fn default() -> ChatOptions {
+        ChatOptions::within(&ProcessLimits::default())
+    }
+}
+
+impl ChatOptions {
+    /// No service, with these limits.
+    pub fn within(limits: &ProcessLimits) -> ChatOptions {
         ChatOptions {
             default_model: None,
             default_provider: None,
@@ -132,7 +141,8 @@ impl Default for ChatOptions {
             prices: Prices::default(),
             scripts: None,
             deltas: false,
-            timeout: Duration::from_secs(600),
+            timeout: limits.max_model_time,
+            retry_after_max: limits.max_retry_after,
             variables: Arc::new(|_| None),
         }
     }
@@ -231,7 +241,8 @@ impl Inner {
         let tools = self.tools(&question).await?;
         self.warn(&question, call);
         let price = question.price.or_else(|| self.options.prices.of(name));
-        let exchange = Exchange { http, call, chosen: &chosen, question: &question, tools: &tools };
+        let retry_after_max = self.options.retry_after_max;
+        let exchange = Exchange { http, call, chosen: &chosen, question: &question, tools: &tools, retry_after_max };
         let mut cancelled = call.cancelled.clone();
         let asked = exchange.run(self.options.timeout, self.options.deltas, cancelled.wait()).await;
         let outcome = match asked {

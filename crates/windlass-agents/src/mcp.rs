@@ -13,7 +13,7 @@ use std::time::Duration as StdDuration;
 
 use tokio::sync::Mutex;
 use tracing::warn;
-use windlass_core::ErrorInfo;
+use windlass_core::{ErrorInfo, ProcessLimits};
 use windlass_runtime::ToolCall;
 use windlass_tools::{HttpOptions, HttpTool, Redaction, Secret};
 use windlass_value::{Duration, Value};
@@ -23,11 +23,6 @@ use crate::schema::Schema;
 use crate::text::{head_and_tail, shortened, visible};
 use crate::tool::Answer;
 use client::{CallError, Connection, RemoteTool};
-
-const ANSWER_BYTES_MAX: usize = 1 << 20;
-const DESCRIPTION_CHARS_MAX: usize = 8 << 10;
-/// A server that offers more has lost its mind, or its list has no end.
-const TOOLS_MAX: usize = 1000;
 
 /// A model that knows may look before it tries again.
 const UNKNOWN: &str = "and whether the call was done is not known";
@@ -65,7 +60,7 @@ pub enum Reach {
 impl McpServer {
     /// With a minute for a call, half of one to get there.
     pub fn new(name: impl Into<String>, reach: Reach) -> McpServer {
-        let (timeout, connect_timeout) = (Duration::from_secs(60), Duration::from_secs(30));
+        let (timeout, connect_timeout) = (Duration::from_secs(60), ProcessLimits::default().max_mcp_connect_time);
         McpServer { name: name.into(), reach, timeout, connect_timeout, optional: false }
     }
 
@@ -91,6 +86,7 @@ pub(crate) struct Servers {
 
 struct Server {
     settings: McpServer,
+    limits: Arc<ProcessLimits>,
     http: HttpTool,
     redaction: Redaction,
     /// Held while it is reached or asked what it offers: once is enough.
@@ -120,7 +116,7 @@ pub(crate) struct Offered {
 }
 
 impl Servers {
-    pub(crate) fn new(servers: Vec<McpServer>, http: Option<HttpTool>) -> Servers {
+    pub(crate) fn new(servers: Vec<McpServer>, http: Option<HttpTool>, limits: &Arc<ProcessLimits>) -> Servers {
         let http = http.unwrap_or_else(|| HttpTool::new(HttpOptions::default()));
         let server = |settings: McpServer| {
             let redaction = settings.redaction();
@@ -128,6 +124,7 @@ impl Servers {
             let left_out = RwLock::default();
             Arc::new(Server {
                 settings,
+                limits: limits.clone(),
                 http: http.clone(),
                 redaction,
                 connection,
@@ -215,7 +212,7 @@ impl Server {
         let asked = async {
             let connection = self.reach(&mut held).await?;
             self.stale.store(connection.always_ask(), Ordering::SeqCst);
-            connection.tools(TOOLS_MAX).await
+            connection.tools(self.limits.max_mcp_tools).await
         };
         let limit = self.reach_limit();
         let problem = match tokio::time::timeout(limit, asked).await {
@@ -227,7 +224,7 @@ impl Server {
             Ok(Err(problem)) => problem,
             Err(_) => {
                 *held = None;
-                format!("it did not answer within {limit:?}")
+                no_answer(limit)
             }
         };
         self.stale.store(true, Ordering::SeqCst);
@@ -242,7 +239,8 @@ impl Server {
             let schema = tool.parameters.and_then(|parameters| Ok((Schema::new(&parameters)?, parameters)));
             match schema {
                 Ok((schema, parameters)) => {
-                    let description = shortened(&self.redaction.text(&tool.description), DESCRIPTION_CHARS_MAX);
+                    let description =
+                        shortened(&self.redaction.text(&tool.description), self.limits.max_mcp_description_chars);
                     listed.push(Listed { spec: ToolSpec { name, description, parameters }, name: tool.name, schema });
                 }
                 Err(problem) => left_out.push(self.said(&format!(
@@ -271,7 +269,7 @@ impl Server {
         let mut held = self.connection.lock().await;
         let limit = self.reach_limit();
         let reached = tokio::time::timeout(limit, self.reach(&mut held)).await;
-        reached.unwrap_or_else(|_| Err(format!("it did not answer within {limit:?}")))
+        reached.unwrap_or_else(|_| Err(no_answer(limit)))
     }
 
     async fn call(&self, name: &str, call: &ToolCall) -> Answer {
@@ -282,7 +280,7 @@ impl Server {
         let limit = self.limit(call);
         match tokio::time::timeout(limit, connection.call(name, &call.input, &call.key)).await {
             Ok(Ok(answer)) => {
-                let content = head_and_tail(&self.redaction.text(&answer.content), ANSWER_BYTES_MAX);
+                let content = head_and_tail(&self.redaction.text(&answer.content), self.limits.max_agent_answer_bytes);
                 Answer { content, ..answer }
             }
             Ok(Err(CallError::Said(problem))) => self.failed(&format!("answers with an error: {problem}")),
@@ -319,6 +317,10 @@ impl Server {
     fn said(&self, text: &str) -> String {
         shortened(&visible(&self.redaction.text(text)), 2000)
     }
+}
+
+fn no_answer(limit: StdDuration) -> String {
+    format!("it did not answer within {limit:?} (`limits.max_mcp_connect_time` in windlass.toml, and its `timeout`)")
 }
 
 impl Offered {

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use windlass_core::ErrorInfo;
+use windlass_core::{ErrorInfo, ProcessLimits};
 use windlass_runtime::Tool;
 use windlass_tools::{HttpTool, Redaction, Secret};
 use windlass_value::Value;
@@ -23,6 +23,7 @@ pub struct Registry {
     servers: Servers,
     protected: Arc<Protected>,
     secrets: Redaction,
+    limits: Arc<ProcessLimits>,
 }
 
 /// A tool of this process.
@@ -44,6 +45,15 @@ pub(crate) enum Runs {
 impl Registry {
     pub fn builder() -> RegistryBuilder {
         RegistryBuilder::default()
+    }
+
+    /// A builder whose tools are held to these limits.
+    pub fn builder_within(limits: &ProcessLimits) -> RegistryBuilder {
+        RegistryBuilder { limits: Arc::new(limits.clone()), ..RegistryBuilder::default() }
+    }
+
+    pub(crate) fn limits(&self) -> &ProcessLimits {
+        &self.limits
     }
 
     pub(crate) fn local(&self, name: &str) -> Option<&Entry> {
@@ -106,13 +116,15 @@ pub struct RegistryBuilder {
     mcp_http: Option<HttpTool>,
     protected: Protected,
     secrets: Vec<Secret>,
+    limits: Arc<ProcessLimits>,
 }
 
 impl RegistryBuilder {
     /// `read`, `write`, `glob` and `grep`, all confined to the work folder.
     #[must_use]
     pub fn file_tools(self) -> RegistryBuilder {
-        self.tool(Read).tool(Write).tool(Glob).tool(Grep)
+        let limits = self.limits.clone();
+        self.tool(Read::new(&limits)).tool(Write::new(&limits)).tool(Glob::new(&limits)).tool(Grep::new(&limits))
     }
 
     /// File tools leave these paths alone: the store in use, files that say what is run.
@@ -133,13 +145,15 @@ impl RegistryBuilder {
     #[must_use]
     pub fn bash(self, options: BashOptions) -> RegistryBuilder {
         let secrets = options.secrets.clone();
-        self.tool(Bash::new(options)).secrets(secrets)
+        let bash = Bash::new(options, &self.limits);
+        self.tool(bash).secrets(secrets)
     }
 
     /// `http`, by the client's rules on addresses. Models choose the addresses: private ones are better closed.
     #[must_use]
     pub fn http(self, http: HttpTool) -> RegistryBuilder {
-        self.tool(Http::new(http))
+        let http = Http::new(http, &self.limits);
+        self.tool(http)
     }
 
     /// Any tool of one's own.
@@ -236,8 +250,8 @@ impl RegistryBuilder {
         }
         let secrets = self.servers.iter().flat_map(McpServer::secrets).chain(&self.secrets);
         let secrets = Redaction::of_secrets(secrets);
-        let servers = Servers::new(self.servers, self.mcp_http);
-        Ok(Registry { tools, servers, protected: Arc::new(self.protected), secrets })
+        let servers = Servers::new(self.servers, self.mcp_http, &self.limits);
+        Ok(Registry { tools, servers, protected: Arc::new(self.protected), secrets, limits: self.limits })
     }
 }
 

@@ -228,7 +228,7 @@ async fn context_files_are_text_or_media() {
         input.insert("folder", scene.folder());
         input.insert("paths", parse_json(paths).unwrap());
         input.insert("lenient", lenient);
-        AgentFiles.call(ToolCall::alone(Value::map(input)))
+        AgentFiles::default().call(ToolCall::alone(Value::map(input)))
     };
     let good = run(r#"["a/one.txt", "p.PNG", "d.pdf", "a/inside"]"#, false).await;
     assert_eq!(

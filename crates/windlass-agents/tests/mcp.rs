@@ -9,6 +9,7 @@ mod server;
 use common::{Scene, object};
 use server::{HttpServer, Manner};
 use windlass_agents::{Catalogue, McpServer, Otherwise, Policy, Reach, Registry};
+use windlass_core::ProcessLimits;
 use windlass_runtime::{Tool, ToolCall};
 use windlass_testing::log::Log;
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
@@ -40,6 +41,33 @@ fn service(server: &HttpServer) -> McpServer {
 fn scene(server: McpServer) -> Scene {
     let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() });
     Scene::with(Registry::builder().file_tools().mcp(server).mcp_http(http), Policy::new(Otherwise::Allow))
+}
+
+/// Each limit of MCP servers: a changed value acts. A case is a line.
+#[tokio::test]
+async fn limits() {
+    type Change = fn(&mut ProcessLimits);
+    let table: [(Change, &str); 4] = [
+        (|l| l.max_mcp_tools = 3, "`limits.max_mcp_tools`"),
+        (|l| l.max_mcp_description_chars = 5, "The t…"),
+        (|l| l.max_agent_answer_bytes = 4, "bytes left out"),
+        (|l| l.tool_reply_bytes_max = 10, "length limit exceeded"),
+    ];
+    for (change, expected) in table {
+        let seen = async |limits: &ProcessLimits| {
+            let over_http = HttpServer::start(Manner::Json).await;
+            let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::within(limits) });
+            let registry = Registry::builder_within(limits).mcp(service(&over_http)).mcp_http(http);
+            let scene = Scene::with(registry, Policy::new(Otherwise::Allow));
+            let offered = scene.registry.specs().await;
+            let called = scene.call("small__echo", object([("text", "abcdefghij")])).await;
+            format!("{offered:?} {called:?}")
+        };
+        let mut limits = ProcessLimits::default();
+        change(&mut limits);
+        let (now, before) = (seen(&limits).await, seen(&ProcessLimits::default()).await);
+        assert!(now.contains(expected) && !before.contains(expected), "{expected}: {now}");
+    }
 }
 
 async fn names(scene: &Scene) -> Vec<String> {

@@ -9,4 +9,5 @@ mod chat_requests;
 mod common;
 mod files;
 mod language;
+mod limits;
 mod support;

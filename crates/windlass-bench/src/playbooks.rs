@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_core::Status;
 use windlass_core::plan::Plan;
+use windlass_core::{ProcessLimits, Status};
 use windlass_expr::jinja::Jinja;
 use windlass_runtime::{EngineOptions, StartOptions};
 use windlass_store_sqlite::Durability;
@@ -33,7 +33,7 @@ fn compiled(text: &str) -> Plan {
 fn playbook_options() -> EngineOptions {
     let credentials: Arc<dyn Credentials> = Arc::new(NamedCredentials::new(|_| None));
     let http = HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() };
-    let tools = playbook_tools(http, &credentials, |name| std::env::var(name).ok());
+    let tools = playbook_tools(http, &ProcessLimits::default(), &credentials, |name| std::env::var(name).ok());
     let mut options = options();
     options.languages.push(Arc::new(Jinja));
     EngineOptions { tools, commit_here: true, ..options }

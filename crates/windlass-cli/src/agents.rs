@@ -5,8 +5,8 @@ use std::sync::{Arc, Once};
 
 use windlass_agents::chat::{HeaderText, ModelService, Price, Prices};
 use windlass_agents::{
-    AGENT_MODEL, AgentFiles, AgentModelTool, AgentToolCaller, BashOptions, ChatOptions, Otherwise, Pattern, Policy,
-    Protected, Registry, Terminal, ToolSpec,
+    AGENT_MODEL, AgentFiles, AgentModelTool, AgentToolCaller, BashOptions, ChatOptions, McpServer, Otherwise, Pattern,
+    Policy, Protected, Registry, Terminal, ToolSpec,
 };
 use windlass_core::ErrorInfo;
 use windlass_runtime::{Tool, ToolCall, ToolFuture, Tools};
@@ -131,7 +131,7 @@ pub(crate) fn add_to(tools: Tools, settings: &Settings, http: HttpTool, manners:
     Ok(tools
         .with(AGENT_MODEL.name, chat)
         .with("agent_tool", Closed(Arc::new(AgentToolCaller::new(registry, Arc::new(policy(manners)?)))))
-        .with("agent_files", AgentFiles))
+        .with("agent_files", AgentFiles::within(&settings.limits)))
 }
 
 /// What models are told of the tools that are always there.
@@ -143,11 +143,11 @@ pub(crate) fn specs() -> Result<Vec<ToolSpec>, Failure> {
 }
 
 fn registry(settings: &Settings, http: &HttpTool, outbound: &Outbound) -> Result<Registry, Failure> {
-    let reply_bytes_max = settings.limits.tool_reply_bytes_max;
-    let models = HttpOptions { outbound: outbound.clone(), reply_bytes_max, ..HttpOptions::default() };
+    let limits = &settings.process_limits;
+    let models = HttpOptions { outbound: outbound.clone(), ..HttpOptions::within(limits) };
     let urls = settings.mcp.iter().filter_map(|server| server.url());
     let bash = BashOptions::with_environment(variables());
-    let mut registry = Registry::builder()
+    let mut registry = Registry::builder_within(limits)
         .protect(protected(settings))
         .secrets(secrets(settings))
         .file_tools()
@@ -155,7 +155,8 @@ fn registry(settings: &Settings, http: &HttpTool, outbound: &Outbound) -> Result
         .http(HttpTool::new(models))
         .mcp_http(http.trusting(urls));
     for mcp in &settings.mcp {
-        registry = registry.mcp(mcp.server(variable)?);
+        let server = mcp.server(variable)?;
+        registry = registry.mcp(McpServer { connect_timeout: limits.max_mcp_connect_time, ..server });
     }
     registry.build().map_err(|error| Failure::usage(error.message.to_string()))
 }
@@ -215,7 +216,7 @@ fn chat_options(settings: &Settings) -> ChatOptions {
         prices: Prices::new(settings.prices.iter().map(|(name, price)| (name.clone(), *price))),
         deltas: settings.flow.stream,
         variables: Arc::new(variable),
-        ..ChatOptions::default()
+        ..ChatOptions::within(&settings.process_limits)
     }
 }
 

@@ -46,13 +46,13 @@ pub(crate) fn trusted(settings: &Settings) -> Result<Tools, Failure> {
 
 /// All tools, for definitions that may reach so much. What the settings themselves name is reached besides.
 pub(crate) fn tools_within(settings: &Settings, outbound: Outbound, manners: &Manners) -> Result<Tools, Failure> {
-    let reply_bytes_max = settings.limits.tool_reply_bytes_max;
-    let options = HttpOptions { outbound, reply_bytes_max, ..HttpOptions::default() };
+    let limits = &settings.process_limits;
+    let options = HttpOptions { outbound, ..HttpOptions::within(limits) };
     let http = HttpTool::new(options.clone());
     let model = model_options(settings);
     let model = ModelTool::new(model.clone(), http.trusting(model.base_url.as_deref()));
     let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));
-    let mut tools = playbook_tools(options, &credentials, variable).with("model", model);
+    let mut tools = playbook_tools(options, limits, &credentials, variable).with("model", model);
     for starts_programs in ["python", "shell"] {
         if let Some(tool) = tools.get(starts_programs).cloned() {
             tools = tools.with_shared(starts_programs, Arc::new(agents::Closed(tool)));
@@ -139,6 +139,7 @@ fn model_options(settings: &Settings) -> ModelOptions {
         base_url: model.base_url.clone().or_else(|| variable("OPENAI_BASE_URL")).or(usual),
         key: key.map(Secret::new),
         default_model: model.model.clone(),
+        timeout: settings.process_limits.max_model_time,
         ..ModelOptions::default()
     }
 }

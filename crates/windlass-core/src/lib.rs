@@ -25,7 +25,7 @@ pub use event::{
     PatchScope, PermissionDecision, TaskResult, TaskStatus,
 };
 pub use hearing::{Hearing, hearing};
-pub use limits::Limits;
+pub use limits::{Limits, ProcessLimits, ServerLimits};
 pub use outcome::{
     Again, Answer, Asked, Await, Awaited, Beside, Change, ErrorInfo, LoopSummary, Outcome, Reason, Reply, Sent,
     TaskOutcome, Was,

@@ -97,7 +97,7 @@ impl Compiler<'_> {
         let most = self.limits().definition_actions_max;
         if self.actions == most + 1 {
             let message = format!("the definition has more than {most} actions");
-            self.error(codes::OVER_LIMIT, span, message, "raise `definition_actions_max` in windlass.toml");
+            self.error(codes::OVER_LIMIT, span, message, "raise `limits.definition_actions_max` in windlass.toml");
         }
         self.actions <= most
     }

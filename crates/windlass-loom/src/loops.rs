@@ -155,7 +155,7 @@ impl Compiler<'_> {
     }
 
     pub(crate) fn over_limit(&mut self, span: Span, message: String, key: &str) {
-        let hint = format!("ask for less; whoever runs the engine can raise `{key}` in windlass.toml");
+        let hint = format!("ask for less; whoever runs the engine can raise `limits.{key}` in windlass.toml");
         self.push(Diagnostic::error(codes::OVER_LIMIT, span, message).hint(hint));
     }
 

@@ -57,7 +57,7 @@ impl Compiler<'_> {
             && tries > most
         {
             let message = format!("`{what}` is {tries}, more than the {most} tries that the engine allows");
-            let hint = "ask for less; whoever runs the engine can raise `retry_attempts_max` in windlass.toml";
+            let hint = "ask for less; whoever runs the engine can raise `limits.retry_attempts_max` in windlass.toml";
             self.error(codes::OVER_LIMIT, node.span, message, hint);
         }
         Some(amount)

@@ -52,7 +52,7 @@ const HINTS: [(&str, &str); 4] = [
     ),
     (
         "LoopTimeout",
-        "raise `loop_time_default` in windlass.toml, or look why its condition stays true: `windlass events RUN`",
+        "raise `limits.loop_time_default` in windlass.toml, or look why its condition stays true: `windlass events RUN`",
     ),
     (
         "Hang",

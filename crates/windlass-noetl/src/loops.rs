@@ -113,7 +113,7 @@ impl Compiler<'_> {
             && *turns > self.limits().loop_turns_max
         {
             let message = format!("{turns} turns; the limit is {}", self.limits().loop_turns_max);
-            let hint = "raise `loop_turns_max` in windlass.toml if this is meant";
+            let hint = "raise `limits.loop_turns_max` in windlass.toml if this is meant";
             self.error(codes::OVER_LIMIT, most.span, message, hint);
         }
         if let Some(mode) = mode.filter(|mode| mode.as_str() != Some("sequential")) {
@@ -211,7 +211,7 @@ impl Compiler<'_> {
                     && number > limits.loop_in_flight_max
                 {
                     let message = format!("{number} turns at once; the limit is {}", limits.loop_in_flight_max);
-                    let hint = "raise `loop_in_flight_max` in windlass.toml if this is meant";
+                    let hint = "raise `limits.loop_in_flight_max` in windlass.toml if this is meant";
                     self.error(codes::OVER_LIMIT, node.span, message, hint);
                 }
                 Some(amount)

@@ -21,7 +21,7 @@ const OUTPUT: [(&str, Fate); 8] = [
     ("select", Fate::Works),
     ("output_select", Fate::Works),
     ("store", Fate::NoEffect("large results are kept apart by themselves, in the store of the run")),
-    ("inline_max_bytes", Fate::NoEffect("`inline_bytes_max` in windlass.toml says what is large")),
+    ("inline_max_bytes", Fate::NoEffect("`limits.inline_bytes_max` in windlass.toml says what is large")),
     ("preview_max_bytes", Fate::NoEffect("a reference has no preview: templates read through it")),
     ("scope", Fate::NoEffect("a result is kept as long as its run")),
     ("ttl", Fate::NoEffect("a result is kept as long as its run")),

@@ -194,7 +194,7 @@ impl<'a> Compiler<'a> {
         let most = self.limits().definition_actions_max;
         if items.len() > most {
             let message = format!("the workflow has {} steps; the limit is {most}", items.len());
-            self.error(codes::OVER_LIMIT, node.span, message, "raise `definition_actions_max` in windlass.toml");
+            self.error(codes::OVER_LIMIT, node.span, message, "raise `limits.definition_actions_max` in windlass.toml");
         }
         self.declare_steps(items);
         let entry = self.entry(executor, items);

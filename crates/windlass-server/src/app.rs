@@ -14,7 +14,7 @@ use crate::auth::Keys;
 use crate::catalog::Definitions;
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
-use crate::rate::{Bucket, Strangers};
+use crate::rate::{Bucket, Rates, Strangers};
 use crate::triggers::queue::Queues;
 use crate::views::Views;
 use crate::workers::Dispatcher;
@@ -52,6 +52,7 @@ pub(crate) struct Watch {
     /// Whoever calls them and proves nothing, by address.
     pub unproven: Strangers,
     pub refusals_noted: Bucket,
+    pub rates: Rates,
     /// Runs that wait for their turn.
     pub queues: Queues,
     draining: watch::Sender<bool>,
@@ -85,6 +86,7 @@ impl App {
             deliveries: Strangers::default(),
             unproven: Strangers::default(),
             refusals_noted: Bucket::default(),
+            rates: Rates::of(&parts.options.limits),
             queues: Queues::default(),
             draining: watch::channel(false).0,
             written: watch::Sender::new(Tried::default()),

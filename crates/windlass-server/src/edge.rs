@@ -21,15 +21,9 @@ use crate::audit::{BodyFacts, Line, Noted, Who};
 use crate::auth::gate::Passed;
 use crate::auth::{Declared, Peer, Scope, Seat};
 use crate::problem::codes;
-use crate::rate::{REFUSALS_NOTED, too_many};
+use crate::rate::too_many;
 use crate::{App, Problem, proxies};
 use bodies::{AtEnd, Ending, Watched};
-
-/// How long a request may take to arrive.
-const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
-
-/// How long it may take to be answered: longer than anything that waits on purpose. Streams are answered at once.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(120);
 
 /// When a server that stops may be back.
 const RETRY_AFTER_S: u64 = 5;
@@ -190,14 +184,15 @@ async fn answer(app: &App, asked: &Arc<Asked>, mut request: Request, next: Next)
     let passed = Passed::default();
     request.extensions_mut().insert(passed.clone());
     let (parts, body) = request.into_parts();
-    let begun = Begun::default();
-    let (body, watched) = Watched::new(body, ARRIVES_WITHIN, begun.at_end(app, asked, &passed));
+    let (begun, limits) = (Begun::default(), &app.options.limits);
+    let (body, watched) = Watched::new(body, limits.max_request_time.to_std(), begun.at_end(app, asked, &passed));
     let mut unheard = Unheard { app, asked, passed: &passed, body: &watched, begun: &begun, is_heard: false };
     let request = Request::from_parts(parts, Body::new(body));
-    let answered = tokio::time::timeout(ANSWERED_WITHIN, next.run(request)).await;
-    let mut answer = answered.unwrap_or_else(|_| too_slow("the answer took too long; what was asked may yet happen"));
+    let answered = tokio::time::timeout(limits.max_answer_time.to_std(), next.run(request)).await;
+    let mut answer = answered
+        .unwrap_or_else(|_| too_slow("the answer took too long; what was asked may yet happen", "max_answer_time"));
     if watched.was_late() {
-        answer = too_slow("the request did not arrive in time");
+        answer = too_slow("the request did not arrive in time", "max_request_time");
     }
     unheard.is_heard = true;
     if asked.may_change() {
@@ -288,7 +283,7 @@ async fn noted(
     }
     let line = asked.line(passed, Some(status), body.facts());
     if refused {
-        if app.watch().refusals_noted.take(REFUSALS_NOTED).is_ok() {
+        if app.watch().refusals_noted.take(app.watch().rates.refusals).is_ok() {
             app.audit.note_refused(&line);
         }
         return answer;
@@ -304,8 +299,9 @@ fn not_noted(status: StatusCode) -> Response {
     Problem::unavailable(detail).hint("look at the disk, then start the server again").into_response()
 }
 
-fn too_slow(detail: &str) -> Response {
-    Problem::new(StatusCode::REQUEST_TIMEOUT, codes::TOO_SLOW, detail).into_response()
+fn too_slow(detail: &str, setting: &str) -> Response {
+    let hint = format!("the operator can raise `server.{setting}` in windlass.toml");
+    Problem::new(StatusCode::REQUEST_TIMEOUT, codes::TOO_SLOW, detail).hint(hint).into_response()
 }
 
 fn kind(answer: &Response) -> &str {
@@ -320,8 +316,8 @@ fn is_stream(answer: &Response) -> bool {
 /// Streams are counted, and end when the server does.
 fn stream(app: &App, passed: &Passed, answer: Response) -> Response {
     let seat = passed.who().map_or_else(|| app.keys.anybody().seat.clone(), |who| who.seat.clone());
-    let Some(counted) = bodies::Counted::new(&seat, app.options.streams_per_token_max, &app.metrics) else {
-        return too_many("streams with this token", Duration::from_secs(5)).into_response();
+    let Some(counted) = bodies::Counted::new(&seat, app.options.limits.max_streams_per_token, &app.metrics) else {
+        return too_many("streams with this token", Duration::from_secs(5), "max_streams_per_token").into_response();
     };
     let notice = Bytes::from_static(if kind(&answer).starts_with(SSE) { CLOSING_SSE } else { CLOSING_LINE });
     let over = Box::pin(until_over(app.clone(), seat));

@@ -40,4 +40,4 @@ pub use metrics::Metrics;
 pub use options::ServerOptions;
 pub use paint::Painters;
 pub use problem::Problem;
-pub use serve::{BODY_BYTES_MAX, Running, StartError, layered, router, serve};
+pub use serve::{Running, StartError, layered, router, serve};

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use windlass_core::ServerLimits;
 use windlass_tools::outbound::Range;
 
 #[derive(Clone, Debug)]
@@ -20,8 +21,6 @@ pub struct ServerOptions {
     pub connections_max: usize,
     /// The same of one address (IPv6: one /64), unless it is a proxy or this machine.
     pub connections_per_address_max: usize,
-    /// Event streams of one token at once.
-    pub streams_per_token_max: usize,
     /// How long a remote worker may be silent before its jobs go to another.
     pub lease: Duration,
     /// How long a shutdown waits for what is being done.
@@ -30,6 +29,7 @@ pub struct ServerOptions {
     pub heartbeat: Duration,
     /// Definitions come from files of this machine, and may do what `windlass run` may.
     pub dev: bool,
+    pub limits: ServerLimits,
 }
 
 impl Default for ServerOptions {
@@ -42,11 +42,11 @@ impl Default for ServerOptions {
             rate_per_second: 20_000,
             connections_max: 4_096,
             connections_per_address_max: 1_024,
-            streams_per_token_max: 2_048,
             lease: Duration::from_secs(30),
             drain: Duration::from_secs(10),
             heartbeat: Duration::from_secs(15),
             dev: false,
+            limits: ServerLimits::default(),
         }
     }
 }

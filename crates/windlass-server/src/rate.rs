@@ -7,21 +7,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
+use windlass_core::ServerLimits;
 
 use crate::Problem;
 use crate::problem::codes;
 
-/// Failed authentications of one address.
-pub(crate) const FAILURES: Rate = Rate::new(1, 20);
+/// How often strangers may ask, from the server's limits. After a pause more come at once than in a second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rates {
+    /// Failed authentications of one address.
+    pub failures: Rate,
+    /// Deliveries from one address that prove nothing.
+    pub unproven: Rate,
+    /// Deliveries to one webhook, of those who have proven that they may make them.
+    pub deliveries: Rate,
+    /// Refused calls that are noted in the audit log.
+    pub refusals: Rate,
+}
 
-/// Deliveries from one address that prove nothing.
-pub(crate) const UNPROVEN: Rate = Rate::new(5, 50);
-
-/// Deliveries to one webhook, of those who have proven that they may make them.
-pub(crate) const DELIVERIES: Rate = Rate::new(100, 200);
-
-/// Refused calls that are noted in the audit log.
-pub(crate) const REFUSALS_NOTED: Rate = Rate::new(10, 100);
+impl Rates {
+    pub(crate) fn of(limits: &ServerLimits) -> Rates {
+        let rate = |per_second: u32, pause: u32| Rate::new(per_second, per_second.saturating_mul(pause));
+        Rates {
+            failures: rate(limits.max_unknown_tokens_per_second, 20),
+            unproven: rate(limits.max_unproven_deliveries_per_second, 10),
+            deliveries: rate(limits.max_deliveries_per_second, 2),
+            refusals: rate(limits.max_refusals_logged_per_second, 10),
+        }
+    }
+}
 
 /// Buckets of strangers: those who fall into the same one share it.
 const STRANGERS: usize = 4_096;
@@ -118,10 +132,11 @@ pub(crate) fn neighbourhood(address: IpAddr) -> [u8; 8] {
     lower
 }
 
-pub(crate) fn too_many(what: &str, wait: Duration) -> Problem {
+/// `setting` is the key under `[server]`.
+pub(crate) fn too_many(what: &str, wait: Duration, setting: &str) -> Problem {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     Problem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, format!("too many {what}"))
-        .hint(format!("come back in {} s", seconds.max(1)))
+        .hint(format!("come back in {} s; the operator sets `server.{setting}` in windlass.toml", seconds.max(1)))
         .retry_after(seconds.max(1))
 }
 
@@ -147,6 +162,27 @@ mod tests {
         assert_eq!([at(500), at(500)], [Ok(()), Err(500)]);
         // A pause fills it, and no more than that.
         assert_eq!([at(60_000), at(60_000), at(60_000), at(60_000)], [Ok(()), Ok(()), Ok(()), Err(500)]);
+    }
+
+    /// One line for each rate: how many come at once after a pause.
+    #[test]
+    fn rates_are_limits_of_the_server() {
+        type Change = fn(&mut ServerLimits);
+        let table: [(Change, fn(&Rates) -> Rate, u32, u32); 4] = [
+            (|l| l.max_unknown_tokens_per_second = 3, |rates| rates.failures, 20, 60),
+            (|l| l.max_unproven_deliveries_per_second = 7, |rates| rates.unproven, 50, 70),
+            (|l| l.max_deliveries_per_second = 9, |rates| rates.deliveries, 200, 18),
+            (|l| l.max_refusals_logged_per_second = 2, |rates| rates.refusals, 100, 20),
+        ];
+        let at_once = |limits: &ServerLimits, rate: fn(&Rates) -> Rate| {
+            let (bucket, rate) = (Bucket::default(), rate(&Rates::of(limits)));
+            (0..).take_while(|_| bucket.take_at(SECOND, rate).is_ok()).count() as u32
+        };
+        for (change, rate, usual, changed) in table {
+            let (before, mut after) = (ServerLimits::default(), ServerLimits::default());
+            change(&mut after);
+            assert_eq!((at_once(&before, rate), at_once(&after, rate)), (usual, changed));
+        }
     }
 
     #[test]

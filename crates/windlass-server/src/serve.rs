@@ -8,16 +8,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::{Extension, Router};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tower_http::catch_panic::CatchPanicLayer;
 use windlass_store::StoreError;
 
+use crate::api::take::BodyBytesMax;
 use crate::audit::AuditError;
 use crate::auth::Public;
 use crate::auth::gate::gate;
@@ -26,9 +27,6 @@ use crate::problem::codes;
 use crate::triggers::{Scheduler, hooks, queue};
 use crate::workers::presence;
 use crate::{App, Problem, api, edge, page};
-
-/// No request is larger.
-pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// What letting go of runs takes at most, if nothing is wrong.
 const LET_GO_WITHIN: Duration = Duration::from_secs(1);
@@ -46,11 +44,13 @@ pub fn layered(routes: Router<App>, app: App) -> Router {
         Problem::new(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD, detail)
             .hint("GET /api/v1/openapi.json lists the routes")
     };
+    let body_bytes_max = app.options.limits.max_body_bytes;
     routes
         .method_not_allowed_fallback(not_so)
         .layer(from_fn(gate))
         .fallback(page::page)
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(DefaultBodyLimit::max(body_bytes_max))
+        .layer(Extension(BodyBytesMax(body_bytes_max)))
         .layer(CatchPanicLayer::custom(edge::panicked))
         .layer(from_fn_with_state(app.clone(), edge::edge))
         .with_state(app)

@@ -10,6 +10,7 @@ mod docs;
 mod events;
 mod held_up;
 mod hung_up;
+mod limits_page;
 mod loops;
 mod openapi;
 mod queues;

@@ -4,6 +4,7 @@
 use crate::common;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json as Body;
@@ -13,7 +14,10 @@ use opentelemetry::trace::{Span as _, Tracer as _};
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use windlass_core::ServerLimits;
+use windlass_server::ServerOptions;
 use windlass_server::trace::{EngineSpans, Traces};
+use windlass_store::MemoryStore;
 
 /// Takes what is sent to it.
 struct Collector {
@@ -117,6 +121,20 @@ async fn a_run_is_a_trace_with_steps_turns_and_tasks() {
     assert_eq!(ids(&told), ids(&spans));
     assert_eq!(told.pop().unwrap()["traceId"], root["traceId"]);
     again.stop(Duration::from_secs(1)).await;
+}
+
+/// Steps and tasks beyond the limit are counted, not sent.
+#[tokio::test]
+async fn a_trace_has_as_many_spans_as_it_may() {
+    let mut collector = Collector::new().await;
+    let limits = ServerLimits { max_trace_spans: 2, ..ServerLimits::default() };
+    let options = ServerOptions { limits, ..ServerOptions::default() };
+    let world = World::with(Arc::new(MemoryStore::new()), options);
+    let traces = Traces::start(&world.app, &collector.endpoint).unwrap();
+    world.register(&counting("counting", 2)).await;
+    world.run("counting", "one").await;
+    assert_eq!(collector.run().await.len(), 3, "the run itself, and two of its steps");
+    traces.stop(Duration::from_secs(1)).await;
 }
 
 #[tokio::test]

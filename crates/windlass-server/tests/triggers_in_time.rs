@@ -7,10 +7,12 @@ use std::sync::Arc;
 use axum::http::Method;
 use common::{Reply, World, in_time};
 use serde_json::{Value as Json, json};
+use windlass_core::ServerLimits;
 use windlass_runtime::real_now;
+use windlass_server::ServerOptions;
 use windlass_server::triggers::Scheduler;
 use windlass_store::{MemoryStore, RecordChange, RunFilter, Store};
-use windlass_value::Timestamp;
+use windlass_value::{Duration, Timestamp};
 
 const HOUR: i64 = 3_600_000_000;
 const SETTINGS: &str = "/api/v1/definitions/tidy/triggers/tick";
@@ -273,6 +275,42 @@ async fn whoever_has_waited_longest_to_ask_asks_first() {
     until(async || world.outside.asked().len() >= 16).await;
     let asked: Vec<Json> = world.outside.asked().iter().map(|asked| asked["uri"].clone()).collect();
     assert!(asked.len() == 16 && asked.contains(&json!("http://news.test/d16")), "{asked:?}");
+}
+
+/// The limits of polls: how many at once, how long one may take, how long its answer may put off the next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn polls_have_limits() {
+    let limited = |change: fn(&mut ServerLimits)| {
+        let mut options = ServerOptions::default();
+        change(&mut options.limits);
+        World::with(Arc::new(MemoryStore::new()), options)
+    };
+    let due = hours_from(real_now(), 1);
+    let world = limited(|limits| limits.max_poll_wait = Duration::from_secs(60));
+    world.register(&tidy(POLL, "a")).await;
+    world.outside.answer(json!({"statusCode": 202, "headers": {"retry-after": "90"}}));
+    Scheduler::new(world.app.clone()).step(due).await;
+    until(async || fact(&world, "next_at").await == Timestamp(due.0 + 60_000_000).to_string()).await;
+
+    // Nobody answers.
+    let world = limited(|limits| limits.max_poll_time = Duration::from_ms(50));
+    world.register(&tidy(POLL, "a")).await;
+    Scheduler::new(world.app.clone()).step(due).await;
+    let named = |error: Json| error.as_str().is_some_and(|error| error.contains("`server.max_poll_time`"));
+    until(async || named(fact(&world, "last_error").await)).await;
+
+    let world = limited(|limits| limits.max_poll_concurrency = 1);
+    for name in ["d1", "d2"] {
+        world.register(&tidy(POLL, "a").replace("\"tidy\"", &format!("{name:?}"))).await;
+    }
+    let scheduler = Scheduler::new(world.app.clone());
+    scheduler.step(due).await;
+    scheduler.step(due).await;
+    until(async || world.outside.asked().len() == 1).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.outside.asked().len(), 1, "the other waits for the next look");
 }
 
 /// Whoever is asked says it once. A crash at any commit: all items of one answer have runs, and each has one.

@@ -43,7 +43,7 @@ pub fn parse_json(source: &Source, limits: ParseLimits, diagnostics: &mut Diagno
 pub(crate) fn too_large(source: &Source, limits: ParseLimits) -> Option<Diagnostic> {
     // How many there are is not known here: whoever read the file may have stopped when it was too much.
     let message = format!("the file has more than the {} bytes that a definition may have", limits.bytes);
-    let hint = "raise `definition_bytes_max` in windlass.toml if this is meant";
+    let hint = "raise `limits.definition_bytes_max` in windlass.toml if this is meant";
     (source.text.len() > limits.bytes).then(|| Diagnostic::error(TOO_LARGE, Span::at(0), message).hint(hint))
 }
 
@@ -78,7 +78,9 @@ impl Parser<'_> {
         if depth > self.depth_max {
             let message = format!("the file nests deeper than {}", self.depth_max);
             let problem = Diagnostic::error(TOO_DEEP, Span::new(self.at, self.at + 1), message);
-            return Err(Box::new(problem.hint("raise `definition_depth_max` in windlass.toml if this is meant")));
+            return Err(Box::new(
+                problem.hint("raise `limits.definition_depth_max` in windlass.toml if this is meant"),
+            ));
         }
         let start = self.at;
         let kind = match self.peek() {

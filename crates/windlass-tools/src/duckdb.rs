@@ -6,7 +6,7 @@ mod files;
 use ::duckdb::arrow::array::Array;
 use ::duckdb::types::{Decimal, Value as Cell};
 use ::duckdb::{Connection, Error, Statement};
-use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_core::{ErrorInfo, ProcessLimits, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Map, Value, to_json};
 
@@ -15,7 +15,7 @@ use crate::input::bad;
 use crate::registry::Registration;
 use crate::sql::blocking::{self, Session, Stop};
 use crate::sql::script::{self, Piece};
-use crate::sql::{Entry, OUTPUTS, ROWS_BYTES_MAX, Table, in_statement, too_large, unreadable};
+use crate::sql::{Bounds, Entry, OUTPUTS, Table, in_statement, too_large, unreadable};
 use cells::Column;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
@@ -37,28 +37,42 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 };
 
 pub(crate) const REGISTRATION: Registration =
-    Registration { info: &INFO, build: |setup| setup.opening(DuckdbTool::new()) };
+    Registration { info: &INFO, build: |setup| setup.opening(DuckdbTool::within(setup.limits)) };
 
 /// Runs statements over DuckDB databases. Calls that run at the same time over one file share what is open.
-#[derive(Clone, Default)]
-pub struct DuckdbTool(());
+#[derive(Clone)]
+pub struct DuckdbTool(Bounds);
+
+impl Default for DuckdbTool {
+    fn default() -> DuckdbTool {
+        DuckdbTool::within(&ProcessLimits::default())
+    }
+}
 
 impl DuckdbTool {
     pub fn new() -> DuckdbTool {
         DuckdbTool::default()
     }
+
+    /// With these limits.
+    pub fn within(limits: &ProcessLimits) -> DuckdbTool {
+        DuckdbTool(Bounds::of(limits))
+    }
 }
 
 impl Tool for DuckdbTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
-        let work = |database: &str, entries: &[Entry<'_>], stop: &Stop| {
-            files::with(database, stop, |connection| {
+        let bounds = self.0;
+        let work = move |database: &str, entries: &[Entry<'_>], stop: &Stop| {
+            files::with(database, stop, bounds.lock_wait, |connection| {
                 let interrupt = connection.interrupt_handle();
                 stop.with(move || interrupt.interrupt());
-                blocking::transaction(connection, entries, stop)
+                blocking::transaction(connection, entries, stop, bounds.rows_bytes_max)
             })
         };
-        Box::pin(async move { blocking::call("duckdb", &call, work).await.unwrap_or_else(TaskOutcome::failure) })
+        Box::pin(async move {
+            blocking::call("duckdb", &call, bounds.timeout, work).await.unwrap_or_else(TaskOutcome::failure)
+        })
     }
 }
 
@@ -73,7 +87,13 @@ impl Session for Connection {
         self.execute_batch(sql).map_err(|error| failed(&error, None))
     }
 
-    fn run(&self, entry: &Entry<'_>, stop: &Stop, tables: &mut Vec<Table>) -> Result<(), ErrorInfo> {
+    fn run(
+        &self,
+        entry: &Entry<'_>,
+        stop: &Stop,
+        rows_bytes_max: usize,
+        tables: &mut Vec<Table>,
+    ) -> Result<(), ErrorInfo> {
         let mut next = &entry.params[..];
         // Several statements are cut here: the library would give the rows of the last one only.
         for piece in script::numbered_pieces(entry.sql, &entry.params)? {
@@ -86,7 +106,7 @@ impl Session for Connection {
                 false => drop(bind(&mut statement, &piece.params)?),
             }
             let changed = statement.raw_execute().map_err(told)?;
-            tables.push(table(&statement, &piece, changed as u64)?);
+            tables.push(table(&statement, &piece, changed as u64, rows_bytes_max)?);
         }
         Ok(())
     }
@@ -128,7 +148,7 @@ fn big(text: &str) -> Option<Cell> {
     Decimal::new(Decimal::MAX_WIDTH, u8::try_from(after.len()).ok()?, value).ok().map(Cell::Decimal)
 }
 
-fn table(statement: &Statement<'_>, piece: &Piece<'_>, changed: u64) -> Result<Table, ErrorInfo> {
+fn table(statement: &Statement<'_>, piece: &Piece<'_>, changed: u64, bytes_max: usize) -> Result<Table, ErrorInfo> {
     let told = |error: Error| failed(&error, Some(&piece.sql));
     if writes(piece) {
         return Ok(Table { count: changed, ..Table::default() });
@@ -140,8 +160,8 @@ fn table(statement: &Statement<'_>, piece: &Piece<'_>, changed: u64) -> Result<T
     let (mut table, mut bytes) = (Table::default(), 0);
     while let Some(batch) = statement.step().map_err(told)? {
         bytes += batch.get_array_memory_size();
-        if bytes > ROWS_BYTES_MAX {
-            return Err(too_large(ROWS_BYTES_MAX));
+        if bytes > bytes_max {
+            return Err(too_large(bytes_max));
         }
         for row in 0..batch.len() {
             let mut map = Map::with_capacity(columns.len());

@@ -22,8 +22,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::Response;
 use hyper::body::Incoming;
-use hyper::header::HeaderValue;
-use windlass_core::ErrorInfo;
+use windlass_core::{ErrorInfo, ProcessLimits};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::Duration;
 
@@ -38,9 +37,9 @@ pub use open::StreamedReply;
 pub use poll::{asking_at, wait_of};
 pub(crate) use reply::Reply;
 pub use request::ConfiguredRequest;
-use request::Request;
 pub use request::escaped_header;
 pub use request::is_secret_name;
+use request::{Request, Usual};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "http",
@@ -82,15 +81,34 @@ pub struct HttpOptions {
     pub user_agent: String,
     /// For calls that name no timeout of their own.
     pub default_timeout: Duration,
+    /// Time until a connection is made, unless the call says otherwise.
+    pub connect_timeout: Duration,
+    /// The most redirects that one request follows.
+    pub redirects_max: usize,
+    /// Wait before an accepted request is asked for its result, if its server does not say.
+    pub poll_wait: Duration,
+    /// The longest such wait that a server may ask for.
+    pub poll_wait_max: Duration,
 }
 
 impl Default for HttpOptions {
     fn default() -> HttpOptions {
+        HttpOptions::within(&ProcessLimits::default())
+    }
+}
+
+impl HttpOptions {
+    /// Public addresses only, with these limits.
+    pub fn within(limits: &ProcessLimits) -> HttpOptions {
         HttpOptions {
-            reply_bytes_max: 16 << 20,
+            reply_bytes_max: limits.tool_reply_bytes_max,
             outbound: Outbound::default(),
             user_agent: concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned(),
-            default_timeout: Duration::from_secs(120),
+            default_timeout: limits.default_http_time,
+            connect_timeout: limits.max_connect_time,
+            redirects_max: limits.max_http_redirects,
+            poll_wait: limits.default_http_poll_wait,
+            poll_wait_max: limits.max_retry_after,
         }
     }
 }
@@ -102,7 +120,7 @@ pub struct HttpTool(Arc<Inner>);
 struct Inner {
     client: Client,
     options: HttpOptions,
-    user_agent: HeaderValue,
+    usual: Usual,
     reply_bytes_max: usize,
     default_timeout: Duration,
 }
@@ -110,8 +128,8 @@ struct Inner {
 impl HttpTool {
     pub fn new(options: HttpOptions) -> HttpTool {
         HttpTool(Arc::new(Inner {
-            client: Client::new(options.outbound.clone()),
-            user_agent: escaped_header(&options.user_agent),
+            client: Client::new(options.outbound.clone(), options.connect_timeout),
+            usual: Usual { user_agent: escaped_header(&options.user_agent), redirects_max: options.redirects_max },
             reply_bytes_max: options.reply_bytes_max,
             default_timeout: options.default_timeout,
             options,
@@ -131,7 +149,7 @@ impl Tool for HttpTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
         let inner = self.0.clone();
         Box::pin(async move {
-            let request = Request::from_call(&call, &inner.user_agent);
+            let request = Request::from_call(&call, &inner.usual);
             let mut cancelled = call.cancelled.clone();
             let reply = inner.run(request, cancelled.wait()).await;
             match reply.pending {
@@ -146,13 +164,13 @@ impl HttpTool {
     /// One request whose reply the caller reads, as it comes: for protocols over HTTP. The rules on addresses hold;
     /// redirects are replies like any other. Whoever calls minds the time.
     pub async fn open(&self, request: hyper::Request<Bytes>) -> Result<Response<Incoming>, ErrorInfo> {
-        self.0.client.send(&Request::plain(request, &self.0.user_agent)?).await
+        self.0.client.send(&Request::plain(request, &self.0.usual)?).await
     }
 
     /// One request to a place in the settings, under the same rules, for the other tools of this crate. All that is told
     /// of it is without secrets.
     pub(crate) async fn send(&self, call: &ToolCall, configured: &ConfiguredRequest<'_>) -> Reply {
-        let request = Request::configured(call, configured, &self.0.user_agent);
+        let request = Request::configured(call, configured, &self.0.usual);
         let mut cancelled = call.cancelled.clone();
         let reply = self.0.run(request, cancelled.wait()).await;
         Reply { outcome: configured.redaction.outcome(reply.outcome), ..reply }
@@ -167,18 +185,19 @@ impl Inner {
             Err(error) => return Reply::none(error),
         };
         let (method, shown) = (request.method.clone(), request.uri.clone());
+        let by_default = request.timeout.is_none();
         let limit = request.timeout.unwrap_or(self.default_timeout).to_std();
         tokio::select! {
             biased;
             () = stop => Reply::none(failure::cancelled(&method, &shown)),
             reply = self.exchange(request) => reply,
-            () = tokio::time::sleep(limit) => Reply::none(failure::timeout(&method, &shown, limit)),
+            () = tokio::time::sleep(limit) => Reply::none(failure::timeout(&method, &shown, limit, by_default)),
         }
     }
 
     async fn exchange(&self, request: Request) -> Reply {
         match self.follow(request).await {
-            Ok((request, response)) => reply::read_reply(&request, response, self.reply_bytes_max).await,
+            Ok((request, response)) => reply::read_reply(&request, response, &self.options).await,
             Err(error) => Reply::none(error),
         }
     }

@@ -94,8 +94,9 @@ impl Stopped {
     pub(crate) fn error(self, what: &str) -> ErrorInfo {
         match self {
             Stopped::Timeout(limit) => {
-                ErrorInfo::new("timeout", "timeout", format!("{what} did not end within {limit:?}"))
-                    .hint("`timeout` says how long it may take")
+                ErrorInfo::new("timeout", "timeout", format!("{what} did not end within {limit:?}")).hint(
+                    "`timeout` says how long it may take; without it, `limits.default_tool_time` in windlass.toml",
+                )
             }
             Stopped::Cancelled => ErrorInfo::new("Cancelled", "cancelled", format!("{what} was cancelled")),
         }

@@ -66,6 +66,7 @@ pub use shell::{ShellOptions, ShellTool};
 pub use sqlite::SqliteTool;
 use std::sync::Arc;
 
+use windlass_core::ProcessLimits;
 use windlass_runtime::Tools;
 
 /// The tools that every engine has: `http` and `noop`.
@@ -74,13 +75,14 @@ pub fn standard_tools(options: HttpOptions) -> Tools {
 }
 
 /// The tools of playbooks that this build has, besides the standard ones. `environment` finds a variable: programs that
-/// tools start get PATH, HOME and LANG of it, nothing else.
+/// tools start get PATH, HOME and LANG of it, nothing else. `limits` hold for all but the HTTP tools, which have `options`.
 pub fn playbook_tools(
     options: HttpOptions,
+    limits: &ProcessLimits,
     credentials: &Arc<dyn Credentials>,
     environment: impl Fn(&str) -> Option<String>,
 ) -> Tools {
     let outbound = options.outbound.clone();
     let http = HttpTool::new(options);
-    registry::build(&registry::ToolSetup { http, outbound, credentials, environment: &environment })
+    registry::build(&registry::ToolSetup { http, outbound, credentials, limits, environment: &environment })
 }

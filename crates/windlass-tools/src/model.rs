@@ -10,7 +10,7 @@ mod question;
 use std::sync::Arc;
 
 use hyper::Method;
-use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_core::{ErrorInfo, ProcessLimits, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::Duration;
 
@@ -59,7 +59,7 @@ impl Default for ModelOptions {
             key: None,
             default_model: None,
             headers: Vec::new(),
-            timeout: Duration::from_secs(600),
+            timeout: ProcessLimits::default().max_model_time,
         }
     }
 }

@@ -12,7 +12,7 @@ mod rows;
 use std::sync::Arc;
 
 use tokio_postgres::types::Type;
-use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_core::{ErrorInfo, ProcessLimits, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Duration, Value};
 
@@ -23,7 +23,7 @@ use crate::outbound::Outbound;
 use crate::registry::Registration;
 use crate::secret::Redaction;
 use crate::sql::script::{self, Piece};
-use crate::sql::{self, OUTPUTS, ROWS_BYTES_MAX, Table, is_alone_in};
+use crate::sql::{self, OUTPUTS, Table, is_alone_in};
 use failure::Failure;
 use pool::{Busy, Cancelling, Connection, Pools};
 
@@ -49,7 +49,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 pub(crate) const REGISTRATION: Registration = Registration {
     info: &INFO,
     build: |setup| {
-        let options = PostgresOptions { outbound: setup.outbound.clone(), ..PostgresOptions::default() };
+        let options = PostgresOptions { outbound: setup.outbound.clone(), ..PostgresOptions::within(setup.limits) };
         setup.opening(PostgresTool::new(setup.credentials.clone(), options))
     },
 };
@@ -61,7 +61,7 @@ pub struct PostgresOptions {
     pub connections_max: usize,
     pub connect_timeout: Duration,
     pub default_timeout: Duration,
-    /// The most bytes of rows that one call may give.
+    /// The most bytes of rows that one statement may give.
     pub rows_bytes_max: usize,
     /// Where servers may be that a definition names itself. Those of a credential are trusted, unless they are denied.
     pub outbound: Outbound,
@@ -69,11 +69,18 @@ pub struct PostgresOptions {
 
 impl Default for PostgresOptions {
     fn default() -> PostgresOptions {
+        PostgresOptions::within(&ProcessLimits::default())
+    }
+}
+
+impl PostgresOptions {
+    /// Any address, with these limits.
+    pub fn within(limits: &ProcessLimits) -> PostgresOptions {
         PostgresOptions {
-            connections_max: 10,
-            connect_timeout: Duration::from_secs(15),
-            default_timeout: Duration::from_secs(3600),
-            rows_bytes_max: ROWS_BYTES_MAX,
+            connections_max: limits.max_sql_connections,
+            connect_timeout: limits.max_connect_time,
+            default_timeout: limits.default_tool_time,
+            rows_bytes_max: limits.max_sql_result_bytes,
             outbound: Outbound::open(),
         }
     }

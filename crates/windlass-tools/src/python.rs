@@ -8,7 +8,7 @@ mod pool;
 
 use std::sync::Arc;
 
-use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_core::{ErrorInfo, ProcessLimits, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Duration, Value};
 
@@ -42,7 +42,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 
 pub(crate) const REGISTRATION: Registration = Registration {
     info: &INFO,
-    build: |setup| setup.opening(PythonTool::new(PythonOptions::with_environment(setup.environment))),
+    build: |setup| setup.opening(PythonTool::new(PythonOptions::within(setup.limits, setup.environment))),
 };
 
 /// What one engine gives to Python code.
@@ -64,23 +64,32 @@ pub struct PythonOptions {
 
 impl Default for PythonOptions {
     fn default() -> PythonOptions {
-        PythonOptions {
-            program: "python3".to_owned(),
-            env: environment(|_| None),
-            interpreters_max: std::thread::available_parallelism().map_or(2, usize::from),
-            default_timeout: Duration::from_secs(3600),
-            print_chars_max: 64 << 10,
-            result_bytes_max: 64 << 20,
-            memory_bytes_max: None,
-            kept_bytes_max: 512 << 20,
-        }
+        PythonOptions::within(&ProcessLimits::default(), |_| None)
     }
 }
 
 impl PythonOptions {
     /// With what a program usually needs of an environment: PATH, HOME and LANG.
     pub fn with_environment(lookup: impl Fn(&str) -> Option<String>) -> PythonOptions {
-        PythonOptions { env: environment(lookup), ..PythonOptions::default() }
+        PythonOptions::within(&ProcessLimits::default(), lookup)
+    }
+
+    /// The same with these limits.
+    pub fn within(limits: &ProcessLimits, lookup: impl Fn(&str) -> Option<String>) -> PythonOptions {
+        let cores = || std::thread::available_parallelism().map_or(2, usize::from);
+        PythonOptions {
+            program: "python3".to_owned(),
+            env: environment(lookup),
+            interpreters_max: match limits.max_python_interpreters {
+                0 => cores(),
+                most => most,
+            },
+            default_timeout: limits.default_tool_time,
+            print_chars_max: limits.max_python_print_chars,
+            result_bytes_max: limits.max_python_result_bytes,
+            memory_bytes_max: None,
+            kept_bytes_max: 512 << 20,
+        }
     }
 }
 

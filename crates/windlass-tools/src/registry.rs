@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::ProcessLimits;
 use windlass_runtime::{Tool, Tools};
 
 use crate::credentials::Credentials;
@@ -19,6 +20,7 @@ pub(crate) struct ToolSetup<'a> {
     /// The addresses that tools may reach.
     pub outbound: Outbound,
     pub credentials: &'a Arc<dyn Credentials>,
+    pub limits: &'a ProcessLimits,
     /// Finds an environment variable. Programs that tools start get PATH, HOME and LANG of it, nothing else.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
 }

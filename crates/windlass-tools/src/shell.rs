@@ -10,7 +10,7 @@ use std::time::Duration as StdDuration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
-use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_core::{ErrorInfo, ProcessLimits, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Duration, Map, Value};
 
@@ -52,7 +52,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 
 pub(crate) const REGISTRATION: Registration = Registration {
     info: &INFO,
-    build: |setup| setup.opening(ShellTool::new(ShellOptions::with_environment(setup.environment))),
+    build: |setup| setup.opening(ShellTool::new(ShellOptions::within(setup.limits, setup.environment))),
 };
 
 /// What one engine gives to the programs it starts.
@@ -67,15 +67,23 @@ pub struct ShellOptions {
 
 impl Default for ShellOptions {
     fn default() -> ShellOptions {
-        let env = environment(|_| None);
-        ShellOptions { env, output_bytes_max: 1 << 20, default_timeout: Duration::from_secs(3600) }
+        ShellOptions::within(&ProcessLimits::default(), |_| None)
     }
 }
 
 impl ShellOptions {
     /// With what a program usually needs of an environment: PATH, HOME and LANG.
     pub fn with_environment(lookup: impl Fn(&str) -> Option<String>) -> ShellOptions {
-        ShellOptions { env: environment(lookup), ..ShellOptions::default() }
+        ShellOptions::within(&ProcessLimits::default(), lookup)
+    }
+
+    /// The same with these limits.
+    pub fn within(limits: &ProcessLimits, lookup: impl Fn(&str) -> Option<String>) -> ShellOptions {
+        ShellOptions {
+            env: environment(lookup),
+            output_bytes_max: limits.max_shell_output_bytes,
+            default_timeout: limits.default_tool_time,
+        }
     }
 }
 

@@ -135,14 +135,32 @@ pub(crate) fn is_numbered(input: &Input<'_>) -> bool {
     input.given("numbered").and_then(Value::as_bool) == Some(true)
 }
 
-/// The most bytes of rows that one call may give, if nothing else is said.
-#[cfg(any(feature = "postgres", feature = "duckdb"))]
-pub(crate) const ROWS_BYTES_MAX: usize = 64 << 20;
+/// What one call of a database inside the program is held to.
+#[cfg(any(feature = "sqlite", feature = "duckdb"))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// For calls that give none.
+    pub(crate) timeout: windlass_value::Duration,
+    /// Of one statement.
+    pub(crate) rows_bytes_max: usize,
+    pub(crate) lock_wait: std::time::Duration,
+}
 
-#[cfg(any(feature = "postgres", feature = "duckdb"))]
+#[cfg(any(feature = "sqlite", feature = "duckdb"))]
+impl Bounds {
+    pub(crate) fn of(limits: &windlass_core::ProcessLimits) -> Bounds {
+        Bounds {
+            timeout: limits.default_tool_time,
+            rows_bytes_max: limits.max_sql_result_bytes,
+            lock_wait: limits.max_sql_lock_wait.to_std(),
+        }
+    }
+}
+
 pub(crate) fn too_large(bytes_max: usize) -> ErrorInfo {
     let message = format!("the statement gives more than {bytes_max} bytes of rows");
-    ErrorInfo::new("ResultTooLarge", "limit", message).hint("ask for less: a page, fewer columns")
+    ErrorInfo::new("ResultTooLarge", "limit", message)
+        .hint("ask for less: a page, fewer columns; or raise `limits.max_sql_result_bytes` in windlass.toml")
 }
 
 #[cfg(any(feature = "postgres", feature = "duckdb"))]

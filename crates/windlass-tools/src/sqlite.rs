@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration as StdDuration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::types::{ToSqlOutput, Value as Cell, ValueRef};
 use rusqlite::{Batch, Connection, Error, Statement};
-use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_core::{ErrorInfo, ProcessLimits, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Map, Value, to_json};
 
@@ -17,7 +16,7 @@ use crate::info::{ToolInfo, field, required};
 use crate::input::bad;
 use crate::registry::Registration;
 use crate::sql::blocking::{self, Session, Stop};
-use crate::sql::{Entry, OUTPUTS, Table, in_statement, is_alone_in};
+use crate::sql::{Bounds, Entry, OUTPUTS, Table, in_statement, is_alone_in, too_large};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "sqlite",
@@ -31,29 +30,41 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     outputs: OUTPUTS,
     errors: &[
         ("sqlite", "the statement failed: SQLITE_CONSTRAINT…"),
+        ("limit", "the rows are too many bytes"),
         ("timeout", "no complete reply in time"),
         ("input", ""),
     ],
 };
 
 pub(crate) const REGISTRATION: Registration =
-    Registration { info: &INFO, build: |setup| setup.opening(SqliteTool::new()) };
+    Registration { info: &INFO, build: |setup| setup.opening(SqliteTool::within(setup.limits)) };
 
-/// How long a statement waits for another one's lock.
-const BUSY: StdDuration = StdDuration::from_secs(5);
 const IDLE_MAX: usize = 4;
 const MEMORY: &str = ":memory:";
 
 /// Runs statements over SQLite databases. Clones share their connections.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct SqliteTool(Arc<Idle>);
 
-#[derive(Default)]
-struct Idle(Mutex<BTreeMap<String, Vec<Connection>>>);
+struct Idle {
+    kept: Mutex<BTreeMap<String, Vec<Connection>>>,
+    bounds: Bounds,
+}
+
+impl Default for SqliteTool {
+    fn default() -> SqliteTool {
+        SqliteTool::within(&ProcessLimits::default())
+    }
+}
 
 impl SqliteTool {
     pub fn new() -> SqliteTool {
         SqliteTool::default()
+    }
+
+    /// With these limits.
+    pub fn within(limits: &ProcessLimits) -> SqliteTool {
+        SqliteTool(Arc::new(Idle { kept: Mutex::default(), bounds: Bounds::of(limits) }))
     }
 }
 
@@ -65,34 +76,35 @@ impl Tool for SqliteTool {
 }
 
 async fn run(idle: Arc<Idle>, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
+    let bounds = idle.bounds;
     let work = move |database: &str, entries: &[Entry<'_>], stop: &Stop| {
         let connection = idle.take(database)?;
         let interrupt = connection.get_interrupt_handle();
         stop.with(move || interrupt.interrupt());
-        let tables = blocking::transaction(&connection, entries, stop)?;
+        let tables = blocking::transaction(&connection, entries, stop, bounds.rows_bytes_max)?;
         stop.without();
         idle.put(database, connection);
         Ok(tables)
     };
-    blocking::call("sqlite", call, work).await
+    blocking::call("sqlite", call, bounds.timeout, work).await
 }
 
 impl Idle {
     fn take(&self, database: &str) -> Result<Connection, ErrorInfo> {
-        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.get_mut(database).and_then(Vec::pop);
         drop(idle);
         if let Some(connection) = kept {
             return Ok(connection);
         }
         let connection = Connection::open(database).map_err(|error| failed(&error, None))?;
-        connection.busy_timeout(BUSY).map_err(|error| failed(&error, None))?;
+        connection.busy_timeout(self.bounds.lock_wait).map_err(|error| failed(&error, None))?;
         Ok(connection)
     }
 
     /// A database in memory is its call's own.
     fn put(&self, database: &str, connection: Connection) {
-        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.entry(database.to_owned()).or_default();
         if database != MEMORY && kept.len() < IDLE_MAX && connection.is_autocommit() {
             kept.push(connection);
@@ -110,18 +122,24 @@ impl Session for Connection {
         self.execute_batch(sql).map_err(|error| failed(&error, None))
     }
 
-    fn run(&self, entry: &Entry<'_>, stop: &Stop, tables: &mut Vec<Table>) -> Result<(), ErrorInfo> {
+    fn run(
+        &self,
+        entry: &Entry<'_>,
+        stop: &Stop,
+        rows_bytes_max: usize,
+        tables: &mut Vec<Table>,
+    ) -> Result<(), ErrorInfo> {
         let told = |error: Error| failed(&error, Some(entry.sql));
         if !entry.params.is_empty() {
             let mut statement = self.prepare_cached(entry.sql).map_err(told)?;
             bind(&mut statement, entry)?;
-            tables.push(table(self, &mut statement).map_err(told)?);
+            tables.push(table(self, &mut statement, rows_bytes_max).map_err(told)??);
             return Ok(());
         }
         let mut batch = Batch::new(self, entry.sql);
         while let Some(mut statement) = batch.next().map_err(told)? {
             stop.check()?;
-            tables.push(table(self, &mut statement).map_err(told)?);
+            tables.push(table(self, &mut statement, rows_bytes_max).map_err(told)??);
         }
         Ok(())
     }
@@ -161,14 +179,24 @@ fn cell(value: &Value) -> Cell {
     }
 }
 
-fn table(connection: &Connection, statement: &mut Statement<'_>) -> Result<Table, Error> {
+/// The inner error is a table that is too large.
+fn table(
+    connection: &Connection,
+    statement: &mut Statement<'_>,
+    bytes_max: usize,
+) -> Result<Result<Table, ErrorInfo>, Error> {
     let names: Vec<Arc<str>> = statement.column_names().map(Arc::from).collect();
-    let (before, mut table) = (connection.total_changes(), Table::default());
+    let (before, mut table, mut bytes) = (connection.total_changes(), Table::default(), 0usize);
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
         let mut map = Map::with_capacity(names.len());
         for (index, name) in names.iter().enumerate() {
-            map.insert(name.clone(), value(row.get_ref(index)?));
+            let cell = row.get_ref(index)?;
+            bytes = bytes.saturating_add(size(cell));
+            map.insert(name.clone(), value(cell));
+        }
+        if bytes > bytes_max {
+            return Ok(Err(too_large(bytes_max)));
         }
         table.rows.push(Value::map(map));
     }
@@ -177,7 +205,14 @@ fn table(connection: &Connection, statement: &mut Statement<'_>) -> Result<Table
         false => table.rows.len() as u64,
     };
     table.columns = names.into_iter().map(Value::from).collect();
-    Ok(table)
+    Ok(Ok(table))
+}
+
+fn size(cell: ValueRef<'_>) -> usize {
+    match cell {
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 8,
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+    }
 }
 
 fn value(cell: ValueRef<'_>) -> Value {

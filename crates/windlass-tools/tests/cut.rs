@@ -7,6 +7,7 @@ use crate::support;
 use std::sync::Arc;
 
 use support::{all_of, call, options};
+use windlass_core::ProcessLimits;
 use windlass_tools::{Credentials, NamedCredentials, playbook_tools};
 use windlass_value::{Value, to_json};
 
@@ -21,7 +22,7 @@ async fn no_part_of_a_secret_is_left_at_a_cut() {
         "WINDLASS_AUTH_PEM" => Some(to_json(&Value::object([("key", PEM)]))),
         _ => None,
     }));
-    let tools = playbook_tools(options(), &known, |name| std::env::var(name).ok());
+    let tools = playbook_tools(options(), &ProcessLimits::default(), &known, |name| std::env::var(name).ok());
     let mut seen = 0;
     for (tool, text, secret) in [
         // The line of an error has 60 characters.

@@ -219,7 +219,7 @@ async fn limits_and_what_is_missing_are_told() {
     let tool = PythonTool::new(PythonOptions { result_bytes_max: 100, ..options() });
     assert_eq!(
         told(&ask(&tool, &input("'x' * 200", "{}")).await),
-        "NotJson python: NotJson: the result has 202 bytes as JSON, more than 100"
+        "NotJson python: NotJson: the result has 202 bytes as JSON, more than 100 (`limits.max_python_result_bytes` in windlass.toml)"
     );
     let none = PythonTool::new(PythonOptions { program: "no-such-python".to_owned(), ..options() });
     let outcome = ask(&none, r#"{"code": "1"}"#).await;

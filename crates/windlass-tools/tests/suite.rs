@@ -6,6 +6,7 @@ mod cut;
 mod endpoint;
 mod http_call;
 mod leaks;
+mod limits;
 mod mock;
 mod model;
 mod outbound;

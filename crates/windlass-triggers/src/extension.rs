@@ -50,7 +50,7 @@ impl Extension<'_> {
         let most = limits.definition_triggers_max;
         if let Some((_, span)) = reader.triggers.get(most) {
             let message = format!("the definition has more than {most} triggers");
-            let hint = "raise `definition_triggers_max` in windlass.toml, or make several definitions of it";
+            let hint = "raise `limits.definition_triggers_max` in windlass.toml, or make several definitions of it";
             reader.found.push(Diagnostic::error(codes.over_limit, *span, message).hint(hint));
         }
         reader.triggers.into_iter().map(|(trigger, _)| trigger).collect()

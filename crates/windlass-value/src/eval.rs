@@ -38,11 +38,34 @@ pub struct Meter {
     pub fuel: u64,
     /// The most bytes that one result may have, roughly.
     pub output_bytes_max: usize,
+    pub caps: MeterCaps,
+}
+
+/// What single functions and languages are held to besides. The default is no cap: fuel is spent on all of it.
+#[derive(Debug, Clone, Copy)]
+pub struct MeterCaps {
+    /// What one evaluation of a CEL expression may cost.
+    pub cel_cost_max: u64,
+    /// Numbers that `range` may give.
+    pub range_items_max: usize,
+    /// Nodes of an XML text that is read.
+    pub xml_nodes_max: u32,
+}
+
+impl Default for MeterCaps {
+    fn default() -> MeterCaps {
+        MeterCaps { cel_cost_max: u64::MAX, range_items_max: usize::MAX, xml_nodes_max: u32::MAX }
+    }
 }
 
 impl Meter {
     pub fn new(fuel: u64, output_bytes_max: usize) -> Meter {
-        Meter { fuel, output_bytes_max }
+        Meter { fuel, output_bytes_max, caps: MeterCaps::default() }
+    }
+
+    #[must_use]
+    pub fn with_caps(self, caps: MeterCaps) -> Meter {
+        Meter { caps, ..self }
     }
 
     /// Takes `amount`, or says that it has run out.
@@ -58,7 +81,7 @@ impl Meter {
                     EvalErrorKind::Limit,
                     "the expression needs more steps than one evaluation may take",
                 )
-                .hint("work on fewer items at once, or raise `expression_fuel` in windlass.toml"))
+                .hint("work on fewer items at once, or raise `limits.expression_fuel` in windlass.toml"))
             }
         }
     }
@@ -70,7 +93,7 @@ impl Meter {
                 EvalErrorKind::Limit,
                 format!("the expression gives a value of more than {} bytes", self.output_bytes_max),
             )
-            .hint("raise `expression_output_bytes_max` in windlass.toml if this is meant")),
+            .hint("raise `limits.expression_output_bytes_max` in windlass.toml if this is meant")),
         }
     }
 }

@@ -8,6 +8,7 @@ mod crash_every_commit;
 mod events;
 mod hostile;
 mod large;
+mod limits;
 mod runs;
 mod support;
 mod world;

@@ -42,7 +42,7 @@ impl EngineBuilder {
             let registry = Arc::new(registry.build()?);
             let tools = tools
                 .with("agent_tool", AgentToolCaller::new(registry.clone(), permission))
-                .with("agent_files", AgentFiles)
+                .with("agent_files", AgentFiles::default())
                 .with("agent_model", model(registry.clone()));
             Ok(Prepared { tools, registry })
         }));

@@ -9,17 +9,15 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::Command;
+use windlass_core::ProcessLimits;
 use windlass_tools::{ProcessGroup, Secret, basic_environment};
 
 use crate::ToolSpec;
-use crate::builtin::spec;
+use crate::builtin::{Times, spec};
 use crate::files::Folder;
 use crate::secrets;
 use crate::tool::{AgentCall, AgentTool, Answer, AnswerFuture};
 
-const SECONDS_USUAL: u64 = 30;
-const SECONDS_MAX: u64 = 300;
-const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// How long output may stay open after the shell has ended: then what it left behind is killed.
 const LEFT_OVER: Duration = Duration::from_millis(100);
 
@@ -52,11 +50,16 @@ impl BashOptions {
 }
 
 /// Runs shell texts in the work folder. Nothing confines them: this tool is to be allowed with care.
-pub(crate) struct Bash(Arc<BashOptions>);
+pub(crate) struct Bash {
+    options: Arc<BashOptions>,
+    times: Times,
+    output_bytes_max: usize,
+}
 
 impl Bash {
-    pub(crate) fn new(options: BashOptions) -> Bash {
-        Bash(Arc::new(options))
+    pub(crate) fn new(options: BashOptions, limits: &ProcessLimits) -> Bash {
+        let (options, times) = (Arc::new(options), Times::of(limits));
+        Bash { options, times, output_bytes_max: limits.max_agent_answer_bytes }
     }
 }
 
@@ -66,17 +69,19 @@ impl AgentTool for Bash {
             "bash",
             "Runs a command in a shell, in the work folder, and gives its output and errors together, with the exit code \
              if it is not 0. It has no input and is killed, with all it has started, when its time is over.",
-            r#"{"type": "object", "properties": {
+            &r#"{"type": "object", "properties": {
                 "command": {"type": "string", "minLength": 1, "description": "a text for the shell"},
-                "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 300, "description": "seconds; 30 if not given"}
-            }, "required": ["command"], "additionalProperties": false}"#,
+                "timeout": TIMEOUT
+            }, "required": ["command"], "additionalProperties": false}"#
+                .replace("TIMEOUT", &self.times.schema()),
         )
     }
 
     fn call(&self, call: AgentCall) -> AnswerFuture {
-        let options = self.0.clone();
+        let (options, limit) = (self.options.clone(), limit(&call, self.times));
+        let output = Output::new(self.output_bytes_max);
         Box::pin(async move {
-            match run(&options, &call).await {
+            match run(&options, &call, limit, output).await {
                 Ok(answer) => answer,
                 Err(error) => Answer::error(format!("the command cannot be run: {error}")),
             }
@@ -84,11 +89,10 @@ impl AgentTool for Bash {
     }
 }
 
-async fn run(options: &BashOptions, call: &AgentCall) -> std::io::Result<Answer> {
+async fn run(options: &BashOptions, call: &AgentCall, limit: Duration, mut output: Output) -> std::io::Result<Answer> {
     if let Err(problem) = Folder::open(&call.folder, &call.protected) {
         return Ok(Answer::error(problem));
     }
-    let limit = limit(call);
     let (reader, writer) = std::io::pipe()?;
     let mut command = Command::new(shell(&options.env));
     command.arg("-c").arg(call.text("command").unwrap_or_default());
@@ -96,7 +100,6 @@ async fn run(options: &BashOptions, call: &AgentCall) -> std::io::Result<Answer>
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     // With it goes this process's own end of the pipe.
     let mut group = ProcessGroup::start_as_it_is(command)?;
-    let mut output = Output::default();
     let watching = watch(&mut group, Receiver::from_owned_fd(reader.into())?, &mut output);
     let ended = tokio::time::timeout(limit, watching).await;
     group.kill();
@@ -110,9 +113,9 @@ async fn run(options: &BashOptions, call: &AgentCall) -> std::io::Result<Answer>
     })
 }
 
-fn limit(call: &AgentCall) -> Duration {
+fn limit(call: &AgentCall, times: Times) -> Duration {
     let seconds = call.arguments().get("timeout").and_then(windlass_value::Value::as_f64);
-    let seconds = seconds.unwrap_or(SECONDS_USUAL as f64).clamp(0.001, SECONDS_MAX as f64);
+    let seconds = seconds.unwrap_or(times.default).min(times.max).max(0.001);
     let own = Duration::from_secs_f64(seconds);
     call.call.timeout.map_or(own, |timeout| own.min(timeout.to_std()))
 }
@@ -170,14 +173,18 @@ fn with_note(mut said: String, note: &str) -> String {
 }
 
 /// The beginning and the end of what was written; what came between is counted.
-#[derive(Default)]
 struct Output {
+    bytes_max: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     left_out: u64,
 }
 
 impl Output {
+    fn new(bytes_max: usize) -> Output {
+        Output { bytes_max, head: Vec::new(), tail: VecDeque::new(), left_out: 0 }
+    }
+
     async fn read(&mut self, mut from: impl AsyncRead + Unpin) {
         let mut buffer = vec![0; 16 << 10];
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
@@ -186,11 +193,11 @@ impl Output {
     }
 
     fn add(&mut self, bytes: &[u8]) {
-        let room = (OUTPUT_BYTES_MAX / 2).saturating_sub(self.head.len());
+        let room = (self.bytes_max / 2).saturating_sub(self.head.len());
         let (head, tail) = bytes.split_at(bytes.len().min(room));
         self.head.extend_from_slice(head);
         self.tail.extend(tail);
-        let surplus = self.tail.len().saturating_sub(OUTPUT_BYTES_MAX / 2);
+        let surplus = self.tail.len().saturating_sub(self.bytes_max / 2);
         self.tail.drain(..surplus);
         self.left_out += surplus as u64;
     }
@@ -220,13 +227,13 @@ mod tests {
 
     #[test]
     fn long_output_keeps_both_ends() {
-        let mut output = Output::default();
-        for _ in 0..3 * OUTPUT_BYTES_MAX / 1000 {
+        let mut output = Output::new(10_000);
+        for _ in 0..30 {
             output.add(&[b'x'; 1000]);
         }
         output.add(b"end");
         let text = output.text();
         assert!(text.starts_with('x') && text.ends_with("xend") && text.contains("bytes left out"));
-        assert!(text.len() < OUTPUT_BYTES_MAX + 100);
+        assert!(text.len() < 10_100);
     }
 }

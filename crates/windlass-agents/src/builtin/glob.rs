@@ -4,17 +4,27 @@ use std::ops::ControlFlow;
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use windlass_core::ProcessLimits;
+
 use crate::ToolSpec;
 use crate::builtin::{note, on_files, spec};
 use crate::files::{Folder, Problem, Tree, Wanted};
 use crate::text::{shortened, visible};
 use crate::tool::{AgentCall, AgentTool, AnswerFuture};
 
-const PATHS_MAX: usize = 1000;
 const PATTERN_BYTES_MAX: usize = 1000;
 
 /// Finds files of the work folder by their names.
-pub(crate) struct Glob;
+pub(crate) struct Glob {
+    paths_max: usize,
+    entries_max: usize,
+}
+
+impl Glob {
+    pub(crate) fn new(limits: &ProcessLimits) -> Glob {
+        Glob { paths_max: limits.max_agent_search_results, entries_max: limits.max_agent_search_entries }
+    }
+}
 
 impl AgentTool for Glob {
     fn spec(&self) -> ToolSpec {
@@ -30,21 +40,23 @@ impl AgentTool for Glob {
     }
 
     fn call(&self, call: AgentCall) -> AnswerFuture {
-        on_files(call, glob)
+        let Glob { paths_max, entries_max } = *self;
+        on_files(call, move |call, folder| glob(call, folder, paths_max, entries_max))
     }
 }
 
-fn glob(call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
+fn glob(call: &AgentCall, folder: &Folder, paths_max: usize, entries_max: usize) -> Result<String, Problem> {
     let pattern = call.text("pattern").unwrap_or_default();
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let matcher = matcher(pattern)?;
     let place = folder.find(call.text("path").unwrap_or("."), Wanted::Read)?;
     let cancelled = call.call.cancelled.clone();
-    let tree = Tree { guard: folder.guard(), hidden: names_hidden(pattern), stop: &|| cancelled.is_cancelled() };
+    let hidden = names_hidden(pattern);
+    let tree = Tree { guard: folder.guard(), hidden, entries_max, stop: &|| cancelled.is_cancelled() };
     let mut paths = Vec::new();
     let found = tree.walk(&place, |entry| {
         if matcher.is_match(entry.below) {
-            if paths.len() == PATHS_MAX {
+            if paths.len() == paths_max {
                 return ControlFlow::Break(());
             }
             paths.push(visible(entry.path));
@@ -54,7 +66,7 @@ fn glob(call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
     if paths.is_empty() {
         paths.push(format!("no file fits `{}`", shortened(&visible(pattern), 200)));
     }
-    paths.extend(note(found, PATHS_MAX));
+    paths.extend(note(found, paths_max));
     Ok(paths.join("\n"))
 }
 

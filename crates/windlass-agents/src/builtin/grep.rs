@@ -5,65 +5,89 @@ use std::ops::ControlFlow;
 
 use globset::GlobMatcher;
 use regex::{Regex, RegexBuilder};
+use windlass_core::ProcessLimits;
 
 use crate::ToolSpec;
 use crate::builtin::glob::{matcher, names_hidden};
-use crate::builtin::{is_binary, note, on_files, spec};
+use crate::builtin::{amount, is_binary, note, on_files, spec};
 use crate::files::{Entry, Folder, Problem, Tree, Wanted};
 use crate::text::{shortened, visible};
 use crate::tool::{AgentCall, AgentTool, AnswerFuture};
 
+/// For calls that do not say how many lines they want.
 const LINES_USUAL: usize = 200;
-const LINES_MAX: usize = 1000;
 const LINE_CHARS_MAX: usize = 500;
-/// What is larger is no text that somebody wrote.
-const FILE_BYTES_MAX: u64 = 32 << 20;
 const PATTERN_BYTES_MAX: usize = 4096;
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
 /// Searches the files of the work folder.
-pub(crate) struct Grep;
+#[derive(Clone, Copy)]
+pub(crate) struct Grep {
+    lines_max: usize,
+    /// What is larger is no text that somebody wrote.
+    file_bytes_max: u64,
+    entries_max: usize,
+}
+
+impl Grep {
+    pub(crate) fn new(limits: &ProcessLimits) -> Grep {
+        Grep {
+            lines_max: limits.max_agent_search_results,
+            file_bytes_max: limits.max_agent_search_file_bytes,
+            entries_max: limits.max_agent_search_entries,
+        }
+    }
+}
 
 impl AgentTool for Grep {
     fn spec(&self) -> ToolSpec {
         spec(
             "grep",
-            "Finds lines in the files of the work folder by a regular expression (no look-around, no back-references). \
-             Gives `path:line:text`. Binary files, files over 32 MiB and hidden ones are left out.",
-            r#"{"type": "object", "properties": {
+            &format!(
+                "Finds lines in the files of the work folder by a regular expression (no look-around, no back-references). \
+                 Gives `path:line:text`. Binary files, files over {} and hidden ones are left out.",
+                amount(usize::try_from(self.file_bytes_max).unwrap_or(usize::MAX))
+            ),
+            &r#"{"type": "object", "properties": {
                 "pattern": {"type": "string", "minLength": 1, "description": "the regular expression"},
                 "path": {"type": "string", "description": "the folder or file to search; the work folder if not given"},
                 "glob": {"type": "string", "description": "only files whose names fit, such as `*.rs` or `src/**/*.rs`"},
                 "ignore_case": {"type": "boolean"},
-                "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "description": "how many lines at most; 200 if not given"}
-            }, "required": ["pattern"], "additionalProperties": false}"#,
+                "limit": {"type": "integer", "minimum": 1, "maximum": MAX, "description": "how many lines at most; USUAL if not given"}
+            }, "required": ["pattern"], "additionalProperties": false}"#
+                .replace("MAX", &self.lines_max.to_string())
+                .replace("USUAL", &self.lines_max.min(LINES_USUAL).to_string()),
         )
     }
 
     fn call(&self, call: AgentCall) -> AnswerFuture {
-        on_files(call, grep)
+        let grep = *self;
+        on_files(call, move |call, folder| grep.search(call, folder))
     }
 }
 
-fn grep(call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
-    let regex = regex(call)?;
-    let names = call.text("glob").map(Names::new).transpose()?;
-    let limit =
-        call.number("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(LINES_USUAL).min(LINES_MAX);
-    let place = folder.find(call.text("path").unwrap_or("."), Wanted::Read)?;
-    let cancelled = call.call.cancelled.clone();
-    let hidden = call.text("glob").is_some_and(names_hidden);
-    let tree = Tree { guard: folder.guard(), hidden, stop: &|| cancelled.is_cancelled() };
-    let mut lines = Vec::new();
-    let found = tree.walk(&place, |entry| match names.as_ref().is_none_or(|names| names.fit(entry)) {
-        true => search(entry, &regex, limit, &mut lines, &|| cancelled.is_cancelled()),
-        false => ControlFlow::Continue(()),
-    })?;
-    if lines.is_empty() {
-        lines.push(format!("no line fits `{}`", shortened(&visible(regex.as_str()), 200)));
+impl Grep {
+    fn search(self, call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
+        let regex = regex(call)?;
+        let names = call.text("glob").map(Names::new).transpose()?;
+        let wanted = call.number("limit").and_then(|limit| usize::try_from(limit).ok());
+        let limit = wanted.unwrap_or(LINES_USUAL).min(self.lines_max);
+        let place = folder.find(call.text("path").unwrap_or("."), Wanted::Read)?;
+        let cancelled = call.call.cancelled.clone();
+        let hidden = call.text("glob").is_some_and(names_hidden);
+        let stop = || cancelled.is_cancelled();
+        let tree = Tree { guard: folder.guard(), hidden, entries_max: self.entries_max, stop: &stop };
+        let mut lines = Vec::new();
+        let found = tree.walk(&place, |entry| match names.as_ref().is_none_or(|names| names.fit(entry)) {
+            true => search(entry, &regex, (limit, self.file_bytes_max), &mut lines, &stop),
+            false => ControlFlow::Continue(()),
+        })?;
+        if lines.is_empty() {
+            lines.push(format!("no line fits `{}`", shortened(&visible(regex.as_str()), 200)));
+        }
+        lines.extend(note(found, limit));
+        Ok(lines.join("\n"))
     }
-    lines.extend(note(found, limit));
-    Ok(lines.join("\n"))
 }
 
 fn regex(call: &AgentCall) -> Result<Regex, Problem> {
@@ -96,16 +120,16 @@ impl Names {
 fn search(
     entry: &Entry<'_>,
     regex: &Regex,
-    limit: usize,
+    (limit, file_bytes_max): (usize, u64),
     lines: &mut Vec<String>,
     stop: &dyn Fn() -> bool,
 ) -> ControlFlow<()> {
     let Some((file, size)) = entry.open() else { return ControlFlow::Continue(()) };
-    if size > FILE_BYTES_MAX {
+    if size > file_bytes_max {
         return ControlFlow::Continue(());
     }
     // It may grow while it is read.
-    let mut reader = BufReader::new(std::io::Read::take(file, FILE_BYTES_MAX));
+    let mut reader = BufReader::new(std::io::Read::take(file, file_bytes_max));
     if reader.fill_buf().map_or(true, is_binary) {
         return ControlFlow::Continue(());
     }

@@ -1,25 +1,29 @@
 //! `http`: one request, under the rules on addresses of the client it is given.
 
+use windlass_core::ProcessLimits;
 use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::HttpTool;
 use windlass_value::{Map, Value, to_json};
 
 use crate::ToolSpec;
 use crate::address::Address;
-use crate::builtin::spec;
+use crate::builtin::{Times, spec};
 use crate::text::{head_and_tail, visible};
 use crate::tool::{AgentCall, AgentTool, Answer, AnswerFuture};
 
-const TEXT_BYTES_MAX: usize = 1 << 20;
 /// What a model may want to know of a reply.
 const HEADERS: [&str; 5] = ["content-type", "location", "etag", "last-modified", "retry-after"];
 
 /// Sends requests. Whether private addresses can be reached is the client's rule.
-pub(crate) struct Http(HttpTool);
+pub(crate) struct Http {
+    http: HttpTool,
+    times: Times,
+    text_bytes_max: usize,
+}
 
 impl Http {
-    pub(crate) fn new(http: HttpTool) -> Http {
-        Http(http)
+    pub(crate) fn new(http: HttpTool, limits: &ProcessLimits) -> Http {
+        Http { http, times: Times::of(limits), text_bytes_max: limits.max_agent_answer_bytes }
     }
 }
 
@@ -29,18 +33,19 @@ impl AgentTool for Http {
             "http",
             "Sends one HTTP request and gives the status, some headers and the body as text. A redirect is not followed: \
              its `location` is given, which can be asked for in turn.",
-            r#"{"type": "object", "properties": {
+            &r#"{"type": "object", "properties": {
                 "url": {"type": "string", "minLength": 1, "description": "the whole address"},
                 "method": {"type": "string", "description": "GET if not given"},
                 "headers": {"type": "object", "additionalProperties": {"type": "string"}},
                 "body": {"description": "text as it is, anything else as JSON"},
-                "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 300, "description": "seconds; 30 if not given"}
-            }, "required": ["url"], "additionalProperties": false}"#,
+                "timeout": TIMEOUT
+            }, "required": ["url"], "additionalProperties": false}"#
+                .replace("TIMEOUT", &self.times.schema()),
         )
     }
 
     fn call(&self, call: AgentCall) -> AnswerFuture {
-        let http = self.0.clone();
+        let (http, times, bytes_max) = (self.http.clone(), self.times, self.text_bytes_max);
         Box::pin(async move {
             // What was asked for must be what is sent.
             if let Err(problem) = Address::of(call.text("url").unwrap_or_default()) {
@@ -50,19 +55,19 @@ impl AgentTool for Http {
             let mut input: Map =
                 given.iter().filter(|(_, value)| !value.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect();
             if !input.contains_key("timeout") {
-                input.insert("timeout", 30i64);
+                input.insert("timeout", times.default.to_string());
             }
             // Where it leads is for whoever gives leave, as any address.
             input.insert("redirect", "manual");
             // Nobody would come back for the result of what was only accepted.
             input.insert("async", false);
             let outcome = http.call(ToolCall { input: Value::map(input), ..call.call }).await;
-            answer(&outcome.output, outcome.error.map(|error| error.message.to_string()))
+            answer(&outcome.output, outcome.error.map(|error| error.message.to_string()), bytes_max)
         })
     }
 }
 
-fn answer(reply: &Value, error: Option<String>) -> Answer {
+fn answer(reply: &Value, error: Option<String>, bytes_max: usize) -> Answer {
     let Some(status) = reply.get("statusCode").and_then(Value::as_int) else {
         return Answer::error(error.unwrap_or_else(|| "there was no reply".to_owned()));
     };
@@ -75,10 +80,10 @@ fn answer(reply: &Value, error: Option<String>) -> Answer {
     text.push('\n');
     text.push_str(&match reply.get("body").unwrap_or(&Value::Null) {
         Value::Null => "(no body)".to_owned(),
-        Value::Str(body) => head_and_tail(body, TEXT_BYTES_MAX),
+        Value::Str(body) => head_and_tail(body, bytes_max),
         body => match body.get("$content").and_then(Value::as_str) {
             Some(content) => format!("(a body that is no text, of about {} bytes)", content.len() / 4 * 3),
-            None => head_and_tail(&to_json(body), TEXT_BYTES_MAX),
+            None => head_and_tail(&to_json(body), bytes_max),
         },
     });
     Answer { content: text, error: error.is_some() }

@@ -2,21 +2,29 @@
 
 use std::io::{BufRead, BufReader};
 
+use windlass_core::ProcessLimits;
+
 use crate::ToolSpec;
-use crate::builtin::{is_binary, on_files, spec};
+use crate::builtin::{amount, is_binary, on_files, spec};
 use crate::files::{Folder, Problem, Wanted};
 use crate::tool::{AgentCall, AgentTool, AnswerFuture};
 
-const BYTES_MAX: usize = 1 << 20;
-
 /// Reads a file of the work folder.
-pub(crate) struct Read;
+pub(crate) struct Read {
+    bytes_max: usize,
+}
+
+impl Read {
+    pub(crate) fn new(limits: &ProcessLimits) -> Read {
+        Read { bytes_max: limits.max_agent_answer_bytes }
+    }
+}
 
 impl AgentTool for Read {
     fn spec(&self) -> ToolSpec {
         spec(
             "read",
-            "Reads a text file of the work folder, at most 1 MiB at a time.",
+            &format!("Reads a text file of the work folder, at most {} at a time.", amount(self.bytes_max)),
             r#"{"type": "object", "properties": {
                 "path": {"type": "string", "description": "the file, from the work folder on"},
                 "offset": {"type": "integer", "minimum": 1, "description": "the first line to read; 1 if not given"},
@@ -26,11 +34,12 @@ impl AgentTool for Read {
     }
 
     fn call(&self, call: AgentCall) -> AnswerFuture {
-        on_files(call, read)
+        let bytes_max = self.bytes_max;
+        on_files(call, move |call, folder| read(call, folder, bytes_max))
     }
 }
 
-fn read(call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
+fn read(call: &AgentCall, folder: &Folder, bytes_max: usize) -> Result<String, Problem> {
     let place = folder.find(call.text("path").unwrap_or_default(), Wanted::Read)?;
     let (file, size) = place.open()?;
     let cannot = |error: std::io::Error| format!("`{}` cannot be read: {error}", place.shown);
@@ -48,7 +57,7 @@ fn read(call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
         if line + 1 >= first.saturating_add(limit) {
             break;
         }
-        let room = if line + 1 < first { 0 } else { BYTES_MAX - text.len() };
+        let room = if line + 1 < first { 0 } else { bytes_max - text.len() };
         let Some(read) = next_line(&mut reader, room).map_err(cannot)? else { break };
         line += 1;
         if line < first {
@@ -58,9 +67,9 @@ fn read(call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
             // A whole line more does not fit, unless it is the only one.
             if text.is_empty() {
                 text = read.bytes;
-                last = Some(format!("… line {line} is longer than 1 MiB: its rest is left out"));
+                last = Some(format!("… line {line} is longer than {}: its rest is left out", amount(bytes_max)));
             } else {
-                last = Some(format!("… cut after 1 MiB: go on with offset {line}"));
+                last = Some(format!("… cut after {}: go on with offset {line}", amount(bytes_max)));
             }
             break;
         }

@@ -1,14 +1,22 @@
 //! `write`: a whole file.
 
+use windlass_core::ProcessLimits;
+
 use crate::ToolSpec;
 use crate::builtin::{on_files, spec};
 use crate::files::{Folder, Problem, Wanted};
 use crate::tool::{AgentCall, AgentTool, AnswerFuture};
 
-const BYTES_MAX: usize = 16 << 20;
-
 /// Writes a file of the work folder.
-pub(crate) struct Write;
+pub(crate) struct Write {
+    bytes_max: usize,
+}
+
+impl Write {
+    pub(crate) fn new(limits: &ProcessLimits) -> Write {
+        Write { bytes_max: limits.max_agent_write_bytes }
+    }
+}
 
 impl AgentTool for Write {
     fn spec(&self) -> ToolSpec {
@@ -23,14 +31,16 @@ impl AgentTool for Write {
     }
 
     fn call(&self, call: AgentCall) -> AnswerFuture {
-        on_files(call, write)
+        let bytes_max = self.bytes_max;
+        on_files(call, move |call, folder| write(call, folder, bytes_max))
     }
 }
 
-fn write(call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
+fn write(call: &AgentCall, folder: &Folder, bytes_max: usize) -> Result<String, Problem> {
     let content = call.text("content").unwrap_or_default();
-    if content.len() > BYTES_MAX {
-        return Err(format!("the content has {} bytes; at most {BYTES_MAX} can be written at once", content.len()));
+    if content.len() > bytes_max {
+        let rule = "`limits.max_agent_write_bytes` in windlass.toml";
+        return Err(format!("the content has {} bytes; at most {bytes_max} can be written ({rule})", content.len()));
     }
     let place = folder.find(call.text("path").unwrap_or_default(), Wanted::Write)?;
     place.replace(content.as_bytes())?;

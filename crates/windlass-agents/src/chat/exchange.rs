@@ -25,6 +25,7 @@ pub(super) struct Exchange<'a> {
     pub(super) chosen: &'a Chosen,
     pub(super) question: &'a Question<'a>,
     pub(super) tools: &'a [ToolSpec],
+    pub(super) retry_after_max: Duration,
 }
 
 /// No answer, and what it has cost all the same.
@@ -58,9 +59,6 @@ impl Failed {
 /// How long a stream may stay open after it has said that it is over.
 const END: StdDuration = StdDuration::from_millis(50);
 
-/// The longest wait that a service may ask for. Whoever wants a longer one does not want to be asked again.
-const RETRY_AFTER_MS_MAX: i64 = 3_600_000;
-
 /// The task of a plan that asks the model: no part of the step's name.
 const TASK: &str = ".ask";
 
@@ -88,7 +86,8 @@ impl Exchange<'_> {
             "the model `{}` of `{}` gave no complete answer within {limit:?}",
             self.chosen.model, self.chosen.provider
         );
-        self.gave_up("timeout", "timeout", message)
+        let hint = "`timeout` of the step, or `limits.max_model_time` in windlass.toml, says how long it may take";
+        ErrorInfo::new("timeout", "timeout", message).hint(hint).into()
     }
 
     fn gave_up(&self, code: &str, kind: &str, message: String) -> Failed {
@@ -118,8 +117,9 @@ impl Exchange<'_> {
             // Whatever is wrong with the body, the status says more.
             let body = opened.whole().await.unwrap_or_default();
             let refused = failure::refused(chosen, status, &body);
-            if let Some(ms) = retry_after_ms.filter(|ms| *ms > RETRY_AFTER_MS_MAX) {
-                return Err(failure::too_long_a_wait(refused, ms).into());
+            let wait = retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms);
+            if let Some(wait) = wait.filter(|wait| *wait > self.retry_after_max) {
+                return Err(failure::too_long_a_wait(refused, wait, self.retry_after_max).into());
             }
             return Err(Failed { retry_after_ms, ..refused.into() });
         }

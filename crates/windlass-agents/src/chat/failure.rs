@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use windlass_core::ErrorInfo;
-use windlass_value::{Value, parse_json, to_json};
+use windlass_value::{Duration, Value, parse_json, to_json};
 
 use super::service::Chosen;
 
@@ -177,10 +177,12 @@ pub(super) fn empty(chosen: &Chosen) -> ErrorInfo {
 }
 
 /// The service wants to be left alone for longer than a step should wait.
-pub(super) fn too_long_a_wait(refused: ErrorInfo, ms: i64) -> ErrorInfo {
-    let wait = windlass_value::Duration::from_ms(u64::try_from(ms).unwrap_or_default()).to_std();
-    let message = format!("{}; it wants to be asked again in {wait:?}, and an hour is the most", refused.message);
-    ErrorInfo::new("RetryAfterTooLong", KIND, message).replied().hint("run it again then, or with another model")
+pub(super) fn too_long_a_wait(refused: ErrorInfo, wait: Duration, most: Duration) -> ErrorInfo {
+    let (wait, most) = (wait.to_std(), most.to_std());
+    let message = format!("{}; it wants to be asked again in {wait:?}, and {most:?} is the most", refused.message);
+    ErrorInfo::new("RetryAfterTooLong", KIND, message)
+        .replied()
+        .hint("run it again then, or with another model; or raise `limits.max_retry_after` in windlass.toml")
 }
 
 /// The stream ended before the answer did.

@@ -9,6 +9,8 @@ use super::deltas::Deltas;
 use super::*;
 use windlass_tools::{HttpOptions, Outbound};
 
+const HOUR: Duration = Duration::from_secs(3_600);
+
 fn http() -> HttpTool {
     HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() })
 }
@@ -27,7 +29,8 @@ async fn nobody_waits_for_what_is_called_off() {
     let question = Question::of(&call.input).unwrap();
     let chosen = service::choose(&options(service.model_url()), "test/m").unwrap();
     let http = http();
-    let exchange = Exchange { http: &http, call: &call, chosen: &chosen, question: &question, tools: &[] };
+    let exchange =
+        Exchange { http: &http, call: &call, chosen: &chosen, question: &question, tools: &[], retry_after_max: HOUR };
     let seen = async {
         while service.model_requests() == 0 {
             tokio::task::yield_now().await;
@@ -49,7 +52,14 @@ async fn what_is_told_is_what_is_said() {
         options.services[0].stream = Some(streams);
         let chosen = service::choose(&options, "test/m").unwrap();
         let http = http();
-        let exchange = Exchange { http: &http, call: &call, chosen: &chosen, question: &question, tools: &[] };
+        let exchange = Exchange {
+            http: &http,
+            call: &call,
+            chosen: &chosen,
+            question: &question,
+            tools: &[],
+            retry_after_max: HOUR,
+        };
         let told = Mutex::new(Vec::new());
         let publish = |data: Value| told.lock().unwrap().push(data);
         let answer = exchange.ask(Deltas::new(Some(&publish), &chosen.redaction)).await.unwrap();

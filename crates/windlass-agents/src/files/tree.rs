@@ -11,8 +11,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, openat, statat};
 
 use super::{Guard, Place, Problem, Wanted, folder_flags, reason};
 
-/// More is a mistake in the pattern, or a folder that should not be searched as a whole.
-const ENTRIES_MAX: usize = 200_000;
+/// Each level is a call on the stack.
 const DEPTH_MAX: usize = 64;
 
 /// What there is to see of a tree.
@@ -20,6 +19,8 @@ pub(crate) struct Tree<'a> {
     pub(crate) guard: &'a Guard,
     /// Also what begins with a dot.
     pub(crate) hidden: bool,
+    /// More is a mistake in the pattern, or a folder that should not be searched as a whole.
+    pub(crate) entries_max: usize,
     pub(crate) stop: &'a dyn Fn() -> bool,
 }
 
@@ -80,7 +81,7 @@ impl Tree<'_> {
                 return Ok(Found::All);
             }
         };
-        let mut left = ENTRIES_MAX;
+        let mut left = self.entries_max;
         let prefix = if place.shown.is_empty() { String::new() } else { format!("{}/", place.shown) };
         let ended = self.folder(&root, &prefix, prefix.len(), DEPTH_MAX, &mut left, &mut visit);
         Ok(match ended {

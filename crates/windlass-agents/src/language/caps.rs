@@ -1,5 +1,7 @@
 //! How long texts may be. What is too long is cut, with a marker that says so.
 
+use windlass_core::Limits;
+
 use super::config::Config;
 
 /// Bytes.
@@ -13,19 +15,19 @@ pub(super) struct Caps {
     pub whole: usize,
 }
 
-const DEPENDENCY: usize = 16 * 1024;
-const PROMPT: usize = 120 * 1024;
-const WHOLE: usize = 1024 * 1024;
-
 impl Caps {
     pub(crate) fn read(config: &Config<'_>) -> Result<Caps, String> {
-        let Some(caps) = config.inner("caps")? else {
-            return Ok(Caps { dependency: DEPENDENCY, prompt: PROMPT, whole: WHOLE });
+        let limits = Limits::default();
+        let usual = Caps {
+            dependency: limits.max_prompt_dependency_bytes,
+            prompt: limits.max_prompt_bytes,
+            whole: limits.max_whole_prompt_bytes,
         };
+        let Some(caps) = config.inner("caps")? else { return Ok(usual) };
         let read = Caps {
-            dependency: caps.count("dependency")?.unwrap_or(DEPENDENCY),
-            prompt: caps.count("prompt")?.unwrap_or(PROMPT),
-            whole: caps.count("whole")?.unwrap_or(WHOLE),
+            dependency: caps.count("dependency")?.unwrap_or(usual.dependency),
+            prompt: caps.count("prompt")?.unwrap_or(usual.prompt),
+            whole: caps.count("whole")?.unwrap_or(usual.whole),
         };
         caps.all_read().map(|()| read)
     }

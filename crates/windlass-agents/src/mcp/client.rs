@@ -154,7 +154,7 @@ impl Connection {
             };
             tools.extend(more);
             if tools.len() > most {
-                return Err(format!("it offers more than {most} tools"));
+                return Err(format!("it offers more than {most} tools (`limits.max_mcp_tools` in windlass.toml)"));
             }
             match next {
                 Some(cursor) => page = PaginatedRequestParams::default().with_cursor(Some(cursor)),

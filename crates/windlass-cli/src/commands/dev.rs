@@ -24,12 +24,13 @@ pub(crate) fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
     let settings = Arc::new(settings);
     crate::agents::check_model(&settings)?;
     let directory = stores::directory(global);
-    let roots = Roots::new(&args.paths, Some(directory.clone()))?;
+    let roots = Roots::new(&args.paths, Some(directory.clone()), &settings.process_limits)?;
     let usual = ServerOptions::default();
     let options = ServerOptions {
         bind: SocketAddr::new(usual.bind.ip(), args.port.unwrap_or(usual.bind.port())),
         drain: Duration::from_secs(args.drain),
         dev: true,
+        limits: settings.server.limits.clone(),
         ..usual
     };
     service::on_threads(async |front| {

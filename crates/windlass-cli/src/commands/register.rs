@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
+use windlass_core::ProcessLimits;
 use windlass_server::workers::Labels;
 
 use crate::args::{self, Global};
+use crate::config::Settings;
 use crate::definition;
 use crate::dev::{NO_DEFINITION, Roots};
 use crate::failure::{Exit, Failure};
@@ -22,7 +24,7 @@ const WITHIN: Duration = Duration::from_secs(60);
 /// have no order: what is refused is tried again as long as others are taken, which it may call. Of two files of a folder that
 /// have one name, the first counts, as for `dev`.
 pub(crate) fn register(global: &Global, args: &args::Register) -> Result<Exit, Failure> {
-    let files = files(&args.files)?;
+    let files = files(&args.files, &Settings::load(global)?.process_limits)?;
     if args.name.is_some() && files.len() > 1 {
         return Err(Failure::usage("--name is for one file").hint("register them one by one"));
     }
@@ -42,14 +44,14 @@ struct Found {
 }
 
 /// In the order in which they were named.
-fn files(named: &[PathBuf]) -> Result<Vec<Found>, Failure> {
+fn files(named: &[PathBuf], limits: &ProcessLimits) -> Result<Vec<Found>, Failure> {
     let mut files = Vec::new();
     for path in named {
         if !path.is_dir() {
             files.push(Found { file: path.clone(), in_folder: false });
             continue;
         }
-        let inside = Roots::new(std::slice::from_ref(path), None)?.files();
+        let inside = Roots::new(std::slice::from_ref(path), None, limits)?.files();
         if inside.is_empty() {
             let failure = Failure::usage("there are no definitions in this folder").place(shown(path));
             return Err(failure.hint("they are files that end with .json, .yaml or .yml"));

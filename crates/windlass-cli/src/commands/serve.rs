@@ -56,6 +56,7 @@ fn options(args: &args::Serve, settings: &Settings) -> ServerOptions {
         drain: drain.unwrap_or(usual.drain),
         rate_per_second: server.rate.unwrap_or(usual.rate_per_second),
         lease: server.lease.map_or(usual.lease, |lease| lease.to_std()),
+        limits: server.limits.clone(),
         ..usual
     }
 }

@@ -8,6 +8,7 @@ use windlass_syntax::did_you_mean;
 use windlass_value::{Timestamp, Value};
 
 use crate::args::{self, Global, TokenCommand};
+use crate::config::Settings;
 use crate::failure::{Exit, Failure};
 use crate::{out, spans, stores};
 
@@ -25,7 +26,8 @@ fn create(global: &Global, args: &args::TokenCreate) -> Result<Exit, Failure> {
     // Tokens may be made before the server is first started.
     let store = stores::open_or_make(&stores::directory(global), SqliteOptions::default())?;
     let wanted = Wanted { name: args.name.clone(), scopes, expires_at, by: Some("program".to_owned()) };
-    let (token, secret) = tokens::create(&*store, wanted).map_err(failure)?;
+    let (token, secret) =
+        tokens::create(&*store, wanted, Settings::load(global)?.server.limits.max_tokens).map_err(failure)?;
     if global.json {
         let mut entry = entry(&token);
         entry.push(("token", Value::from(secret.reveal())));

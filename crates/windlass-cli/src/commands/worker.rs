@@ -20,7 +20,8 @@ use crate::worker::{Client, Worker, token};
 pub(crate) fn worker(global: &Global, args: &args::Worker) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
     let token = token(args.token_file.as_deref())?;
-    let client = Client::new(&args.server, &token, args.insecure)?;
+    let limits = settings.process_limits.clone();
+    let client = Client::new(&args.server, &token, args.insecure)?.taking_up_to(limits.max_worker_job_bytes);
     let labels = labels(&args.labels)?;
     if args.only_labelled && labels.is_empty() {
         let hint = "give it labels with --label NAME=VALUE";
@@ -50,7 +51,7 @@ pub(crate) fn worker(global: &Global, args: &args::Worker) -> Result<Exit, Failu
             wait_ms: 0,
         };
         let secrets = Redaction::of_secrets([&token]);
-        let worker = Arc::new(Worker::new(client, tools, ask, secrets));
+        let worker = Arc::new(Worker::new(client, tools, ask, secrets, limits));
         worker.run(&mut interrupts, Duration::from_secs(args.drain_seconds)).await
     })
 }

@@ -10,10 +10,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub(crate) use mcp::Mcp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 pub(crate) use server::{OUTBOUND, Server};
 pub(crate) use services::{Activity, Auth, Model, Secret, Target};
 use windlass_agents::chat::{ModelService, Price};
-use windlass_core::Limits;
+use windlass_core::{Limits, ProcessLimits};
 use windlass_syntax::nearest;
 use windlass_value::Duration;
 
@@ -26,7 +28,10 @@ const SECTIONS: [&str; 9] = ["activities", "auth", "limits", "mcp", "model", "mo
 
 #[derive(Default)]
 pub(crate) struct Settings {
+    /// Of definitions and runs, stored with each plan.
     pub limits: Limits,
+    /// Of what this process does.
+    pub process_limits: ProcessLimits,
     /// What definitions may call by name.
     pub activities: Vec<Activity>,
     /// Credentials by alias.
@@ -51,7 +56,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn load(global: &Global) -> Result<Settings, Failure> {
-        let mut limits = serde_json::to_value(Limits::default()).map_err(|error| Failure::usage(error.to_string()))?;
+        let mut limits = usual_limits()?;
         let store = crate::stores::directory(global);
         let file = global.config.clone().unwrap_or_else(|| beside(&store));
         let absolute = |path: PathBuf| std::path::absolute(path).ok();
@@ -61,7 +66,7 @@ impl Settings {
         }
         read_environment(&mut limits)?;
         check(&limits)?;
-        settings.limits = serde_json::from_value(limits).map_err(|error| Failure::usage(error.to_string()))?;
+        (settings.limits, settings.process_limits) = (taken(&limits)?, taken(&limits)?);
         Ok(settings)
     }
 }
@@ -71,8 +76,9 @@ impl Settings {
     /// As a file of settings has them, without the environment.
     pub(crate) fn of_text(path: &Path, text: &str) -> Result<Settings, Failure> {
         let mut settings = Settings::default();
-        let mut limits = serde_json::to_value(Limits::default()).map_err(|error| Failure::usage(error.to_string()))?;
+        let mut limits = usual_limits()?;
         read_file(path, text, &mut limits, &mut settings)?;
+        (settings.limits, settings.process_limits) = (taken(&limits)?, taken(&limits)?);
         Ok(settings)
     }
 }
@@ -135,28 +141,63 @@ fn read_section(
     }
 }
 
+/// A limit: its name, its default and what it means.
+type Described = (&'static str, String, &'static str);
+
+/// Those that `[limits]` may name.
+fn known_limits() -> Vec<Described> {
+    let mut known = Limits::default().describe();
+    known.extend(ProcessLimits::default().describe());
+    known
+}
+
+/// All of them in one object, by name.
+fn usual_limits() -> Result<serde_json::Value, Failure> {
+    let mut all = as_json(&Limits::default())?;
+    if let (Some(all), serde_json::Value::Object(more)) = (all.as_object_mut(), as_json(&ProcessLimits::default())?) {
+        all.extend(more);
+    }
+    Ok(all)
+}
+
+/// The part of such an object that is of one kind.
+fn taken<T: Default + Serialize + DeserializeOwned>(all: &serde_json::Value) -> Result<T, Failure> {
+    let mut own = as_json(&T::default())?;
+    for (name, value) in own.as_object_mut().into_iter().flatten() {
+        *value = all[name].clone();
+    }
+    serde_json::from_value(own).map_err(|error| Failure::usage(error.to_string()))
+}
+
+fn as_json(limits: &impl Serialize) -> Result<serde_json::Value, Failure> {
+    serde_json::to_value(limits).map_err(|error| Failure::usage(error.to_string()))
+}
+
 fn read_limits(entries: &toml::Table, limits: &mut serde_json::Value) -> Result<(), Failure> {
+    let known = known_limits();
     for (name, value) in entries {
-        let given = match value {
-            toml::Value::Integer(number) => Given::Number(*number),
-            toml::Value::String(text) => Given::Text(text),
-            other => {
-                return Err(Failure::usage(format!("the limit `{name}` cannot be of kind {}", other.type_str())));
-            }
-        };
-        set(limits, name, given)?;
+        set(limits, &known, name, given(name, value)?)?;
     }
     Ok(())
 }
 
+fn given<'a>(name: &str, value: &'a toml::Value) -> Result<Given<'a>, Failure> {
+    match value {
+        toml::Value::Integer(number) => Ok(Given::Number(*number)),
+        toml::Value::String(text) => Ok(Given::Text(text)),
+        other => Err(Failure::usage(format!("the limit `{name}` cannot be of kind {}", other.type_str()))),
+    }
+}
+
 /// `WINDLASS_LOOP_TURNS_MAX=5000` and the like.
 fn read_environment(limits: &mut serde_json::Value) -> Result<(), Failure> {
-    for (name, _, _) in Limits::default().describe() {
+    let known = known_limits();
+    for (name, _, _) in &known {
         let variable = format!("WINDLASS_{}", name.to_uppercase());
         let Some(value) = std::env::var_os(&variable) else { continue };
         let text = value.to_string_lossy();
         let given = text.parse().map_or(Given::Text(&text), Given::Number);
-        set(limits, name, given).map_err(|failure| failure.place(variable))?;
+        set(limits, &known, name, given).map_err(|failure| failure.place(variable))?;
     }
     Ok(())
 }
@@ -167,7 +208,7 @@ const PAIRS: [(&str, &str); 2] = [("loop_turns_default", "loop_turns_max"), ("lo
 
 /// Limits that contradict each other, or would let nothing run.
 fn check(limits: &serde_json::Value) -> Result<(), Failure> {
-    let usual = serde_json::to_value(Limits::default()).map_err(|error| Failure::usage(error.to_string()))?;
+    let usual = usual_limits()?;
     for (name, most) in PAIRS {
         let (given, largest) = (limits[name].as_u64().unwrap_or(0), limits[most].as_u64().unwrap_or(0));
         if given == 0 {
@@ -187,8 +228,7 @@ enum Given<'a> {
     Text(&'a str),
 }
 
-fn set(limits: &mut serde_json::Value, name: &str, given: Given<'_>) -> Result<(), Failure> {
-    let known = Limits::default().describe();
+fn set(limits: &mut serde_json::Value, known: &[Described], name: &str, given: Given<'_>) -> Result<(), Failure> {
     let Some((name, value, _)) = known.iter().find(|(known, _, _)| *known == name) else {
         return Err(unknown("limit", name, known.iter().map(|(name, _, _)| *name)));
     };
@@ -222,11 +262,11 @@ mod tests {
     use super::*;
 
     fn limits_of(text: &str) -> Result<Limits, String> {
-        let mut limits = serde_json::to_value(Limits::default()).map_err(|error| error.to_string())?;
+        let mut limits = usual_limits().map_err(|failure| format!("{failure:?}"))?;
         read_file(Path::new("windlass.toml"), text, &mut limits, &mut Settings::default())
             .map_err(|failure| format!("{failure:?}"))?;
         check(&limits).map_err(|failure| format!("{failure:?}"))?;
-        serde_json::from_value(limits).map_err(|error| error.to_string())
+        taken(&limits).map_err(|failure| format!("{failure:?}"))
     }
 
     #[test]
@@ -313,6 +353,18 @@ mod tests {
         let mut settings = Settings::default();
         let read = read_file(Path::new("here/windlass.toml"), text, &mut serde_json::Value::Null, &mut settings);
         read.map(|()| settings.mcp).map_err(|failure| format!("{failure:?}"))
+    }
+
+    /// Every limit of a process can be set, and reaches the tools.
+    #[test]
+    fn limits_of_the_process_are_settings() {
+        for (name, value, _) in ProcessLimits::default().describe() {
+            let given = if value.parse::<u64>().is_ok() { "7".to_owned() } else { "\"PT7S\"".to_owned() };
+            let text = format!("[limits]\n{name} = {given}\n");
+            let limits = Settings::of_text(Path::new("windlass.toml"), &text).expect(name).process_limits;
+            let changed = limits.describe().into_iter().find(|(known, _, _)| *known == name).expect("it is there");
+            assert_eq!(changed.1, given.trim_matches('"'), "{name}");
+        }
     }
 
     #[test]

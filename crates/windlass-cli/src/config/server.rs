@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use windlass_core::ServerLimits;
 use windlass_tools::outbound::{Range, Rule};
 use windlass_value::Duration;
 
@@ -58,6 +59,7 @@ pub(crate) struct Server {
     /// How long a shutdown waits.
     pub drain: Option<Duration>,
     pub agents: AgentRules,
+    pub limits: ServerLimits,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -77,6 +79,7 @@ pub(crate) struct AgentRules {
 
 pub(crate) fn server(table: toml::Value, file: &Path) -> Result<Server, Failure> {
     let mut server = Server::default();
+    let (mut limits, known) = (super::as_json(&server.limits)?, server.limits.describe());
     for (key, value) in entries(table, "server")? {
         match key.as_str() {
             "bind" => server.bind = Some(bind(&text(value, &key)?)?),
@@ -96,9 +99,20 @@ pub(crate) fn server(table: toml::Value, file: &Path) -> Result<Server, Failure>
             "lease" => server.lease = Some(span(&value, &key)?),
             "drain" => server.drain = Some(span(&value, &key)?),
             "agents" => server.agents = agents(value)?,
-            _ => return Err(unknown("setting under [server]", &key, KEYS)),
+            key if known.iter().any(|(name, _, _)| *name == key) => {
+                super::set(&mut limits, &known, key, super::given(key, &value)?)?;
+                if limits[key] == 0 {
+                    let hint = "give 1 or more, or leave it out";
+                    return Err(Failure::usage(format!("`{key}` under [server] cannot be 0")).hint(hint));
+                }
+            }
+            _ => {
+                let names = KEYS.into_iter().chain(known.iter().map(|(name, _, _)| *name));
+                return Err(unknown("setting under [server]", &key, names));
+            }
         }
     }
+    server.limits = super::taken(&limits)?;
     Ok(server)
 }
 
@@ -247,6 +261,17 @@ mod tests {
         assert!(read.agents.sandbox && read.labels["zone"] == "eu" && read.tools == ["shell"]);
     }
 
+    /// Every limit of the server can be set, and the page of settings need not be changed for it.
+    #[test]
+    fn every_limit_of_the_server_is_a_setting() {
+        for (name, value, _) in ServerLimits::default().describe() {
+            let given = if value.parse::<u64>().is_ok() { "7".to_owned() } else { "\"PT7S\"".to_owned() };
+            let limits = read(&format!("[server]\n{name} = {given}\n")).expect(name).limits;
+            let changed = limits.describe().into_iter().find(|(known, _, _)| *known == name).expect("it is there");
+            assert_eq!(changed.1, given.trim_matches('"'), "{name}");
+        }
+    }
+
     #[test]
     fn what_cannot_be_is_refused_with_the_nearest_name() {
         for (text, why) in [
@@ -256,6 +281,9 @@ mod tests {
             ("[server]\ntools = [\"shel\"]\n", "did you mean `shell`"),
             ("[server]\ntools = \"shell\"\n", "list of texts"),
             ("[server]\nrate = 0\n", "1 or more"),
+            ("[server]\nmax_body_byte = 5\n", "did you mean `max_body_bytes`"),
+            ("[server]\nmax_body_bytes = 0\n", "cannot be 0"),
+            ("[server]\nmax_answer_time = \"soon\"\n", "span of time"),
             ("[server]\nconnections = -1\n", "1 or more"),
             ("[server]\nproxies = [\"proxy.example\"]\n", "no address and no range"),
             ("[server]\nproxies = [\"10.1.2.3/8\"]\n", "did you mean `10.0.0.0/8`"),

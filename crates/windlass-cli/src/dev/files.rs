@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use windlass_core::ProcessLimits;
 
-/// How far down folders are looked into, and how many files are looked at in all.
-const DEPTH_MAX: usize = 8;
-const FILES_MAX: usize = 1_000;
+use crate::failure::Failure;
 
 /// Folders that hold what others have written.
 const FOREIGN: [&str; 4] = ["node_modules", "target", "vendor", "__pycache__"];
@@ -22,14 +20,19 @@ pub(crate) struct Roots {
     named: Vec<PathBuf>,
     /// Nothing in here is a definition, and it changes all the time.
     store: Option<PathBuf>,
+    /// How far down folders are looked into, and how many files are looked at in all.
+    depth_max: usize,
+    files_max: usize,
 }
 
 impl Roots {
-    pub(crate) fn new(paths: &[PathBuf], store: Option<PathBuf>) -> Result<Roots, Failure> {
+    pub(crate) fn new(paths: &[PathBuf], store: Option<PathBuf>, limits: &ProcessLimits) -> Result<Roots, Failure> {
         let mut roots = Roots {
             folders: Vec::new(),
             named: Vec::new(),
             store: store.and_then(|path| std::path::absolute(path).ok()),
+            depth_max: limits.max_dev_depth,
+            files_max: limits.max_dev_files,
         };
         let here = [PathBuf::from(".")];
         for path in if paths.is_empty() { &here } else { paths } {
@@ -54,7 +57,7 @@ impl Roots {
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let mut found: BTreeSet<PathBuf> = self.named.iter().filter(|file| file.is_file()).cloned().collect();
         for folder in &self.folders {
-            self.gather(folder, DEPTH_MAX, &mut found);
+            self.gather(folder, self.depth_max, &mut found);
         }
         found.into_iter().collect()
     }
@@ -64,7 +67,7 @@ impl Roots {
             std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
         entries.sort();
         for path in entries {
-            if found.len() >= FILES_MAX {
+            if found.len() >= self.files_max {
                 return;
             }
             // `./a.json` is called `a.json`, as whoever types it would.
@@ -147,7 +150,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
             std::fs::write(path, "{}").expect("written");
         }
-        let roots = Roots::new(&[root.to_owned()], Some(root.join("kept"))).expect("there");
+        let roots = Roots::new(&[root.to_owned()], Some(root.join("kept")), &ProcessLimits::default()).expect("there");
         let files: Vec<String> =
             roots.files().iter().map(|file| file.strip_prefix(root).expect("inside").display().to_string()).collect();
         assert_eq!(files, ["a.json", "b/c.yaml"]);
@@ -164,6 +167,9 @@ mod tests {
         ] {
             assert_eq!(roots.concerns(&root.join(path)), concerns, "{path}");
         }
-        assert!(Roots::new(&[root.join("none")], None).is_err());
+        assert!(Roots::new(&[root.join("none")], None, &ProcessLimits::default()).is_err());
+        let found = |limits: ProcessLimits| Roots::new(&[root.to_owned()], None, &limits).expect("there").files().len();
+        assert_eq!(found(ProcessLimits { max_dev_files: 1, ..ProcessLimits::default() }), 1);
+        assert_eq!(found(ProcessLimits { max_dev_depth: 0, ..ProcessLimits::default() }), 1);
     }
 }

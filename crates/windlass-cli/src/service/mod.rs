@@ -96,6 +96,7 @@ impl Base {
             gate: Some(gate),
             languages: crate::dialects::languages(),
             limits: settings.limits.clone(),
+            jobs_at_once: settings.process_limits.max_job_concurrency.max(1),
             release_after: RELEASE_AFTER,
             adopt: true,
             commit_hook,
@@ -119,7 +120,7 @@ impl Base {
             None => Keys::with(token.as_ref().map(|token| token.reveal().to_owned())),
         };
         let audit = match &directory {
-            Some(directory) => Audit::open(directory).map_err(|error| {
+            Some(directory) => Audit::open_with(directory, options.limits.max_audit_file_bytes).map_err(|error| {
                 let hint = error.hint();
                 Failure::usage(error.to_string()).hint(hint)
             })?,

@@ -5,20 +5,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Builder;
 use hyper::{Request, Uri};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use windlass_core::ProcessLimits;
 use windlass_server::auth::FIRST_FILE;
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
 
 use crate::failure::Failure;
 use crate::tools::variable;
-
-/// The most bytes of an answer: inputs of jobs are in it.
-const ANSWER_MAX: usize = 256 * 1024 * 1024;
 
 /// What a worker asks, below the API.
 const WORKER: &str = "worker/";
@@ -28,6 +26,8 @@ pub(crate) struct Client {
     base: String,
     /// None: nobody asks for one.
     authorization: Option<HeaderValue>,
+    /// The most bytes of an answer: inputs of jobs are in it.
+    answer_bytes_max: usize,
 }
 
 /// Why there is no good answer.
@@ -67,7 +67,8 @@ impl Client {
         authorization.set_sensitive(true);
         let options = HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() };
         let base = format!("{}/api/v1/{WORKER}", server.trim_end_matches('/'));
-        Ok(Client { http: HttpTool::new(options), base, authorization: Some(authorization) })
+        let answer_bytes_max = ProcessLimits::default().max_worker_job_bytes;
+        Ok(Client { http: HttpTool::new(options), base, authorization: Some(authorization), answer_bytes_max })
     }
 
     /// The server of a store on this machine: what it is asked does not leave it.
@@ -77,6 +78,12 @@ impl Client {
         let token = token(file.as_deref()).ok();
         let client = Client::new(address, token.as_ref().unwrap_or(&Secret::new("none")), true)?.whole();
         Ok(Client { authorization: client.authorization.filter(|_| token.is_some()), ..client })
+    }
+
+    /// The same server, whose answers may have so many bytes.
+    #[must_use]
+    pub(crate) fn taking_up_to(self, answer_bytes_max: usize) -> Client {
+        Client { answer_bytes_max, ..self }
     }
 
     /// The same server, and all of its API.
@@ -123,8 +130,15 @@ impl Client {
         let request = request.body(body).map_err(|error| odd(&error))?;
         let answer = self.http.open(request).await.map_err(|error| Trouble::Away(error.message.to_string()))?;
         let status = answer.status();
-        let read = Limited::new(answer.into_body(), ANSWER_MAX).collect().await;
-        let bytes = read.map_err(|error| Trouble::Away(error.to_string()))?.to_bytes();
+        let most = self.answer_bytes_max;
+        let read = Limited::new(answer.into_body(), most).collect().await;
+        let bytes = read.map_err(|error| match error.is::<LengthLimitError>() {
+            true => Trouble::Away(format!(
+                "its answer has more than {most} bytes (`limits.max_worker_job_bytes` in windlass.toml)"
+            )),
+            false => Trouble::Away(error.to_string()),
+        });
+        let bytes = bytes?.to_bytes();
         match status.as_u16() {
             200..=299 => {
                 let bytes = if bytes.is_empty() { &b"null"[..] } else { &bytes };

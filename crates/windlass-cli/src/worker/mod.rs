@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use windlass_core::ProcessLimits;
 use windlass_runtime::{Cancelled, Tools};
 use windlass_server::workers::{Ask, Heard, Heartbeat, Lease, Leased, LeasedJob, Leave};
 use windlass_tools::Redaction;
@@ -37,6 +38,7 @@ pub(crate) struct Worker {
     ask: Ask,
     /// Struck out of all that it says.
     secrets: Redaction,
+    limits: ProcessLimits,
     held: Mutex<BTreeMap<Id, Arc<Held>>>,
     /// Something has begun or ended.
     changed: Notify,
@@ -59,12 +61,13 @@ struct Held {
 }
 
 impl Worker {
-    pub(crate) fn new(client: Client, tools: Tools, ask: Ask, secrets: Redaction) -> Worker {
+    pub(crate) fn new(client: Client, tools: Tools, ask: Ask, secrets: Redaction, limits: ProcessLimits) -> Worker {
         Worker {
             client,
             tools,
             ask,
             secrets,
+            limits,
             held: Mutex::default(),
             changed: Notify::new(),
             draining: AtomicBool::new(false),

@@ -14,10 +14,6 @@ use super::client::Trouble;
 use super::{Backoff, Held, SLACK, Worker, why};
 use crate::out;
 
-/// How long a result is kept for a server that is away.
-const KEPT_FOR: Duration = Duration::from_secs(30 * 60);
-/// Larger results are not sent: the server takes no larger request.
-const RESULT_MAX: usize = 15 * 1024 * 1024;
 /// How long a result waits for the task's last events.
 const EVENTS_WITHIN: Duration = Duration::from_secs(5);
 
@@ -127,11 +123,13 @@ impl Worker {
 
     /// Brings the result to the server, however long that is away.
     async fn report(&self, job: &LeasedJob, held: &Held, mut outcome: TaskOutcome) -> Option<LeasedJob> {
-        if outcome.output.size_up_to(RESULT_MAX) > RESULT_MAX {
+        // The server takes no larger request.
+        let most = self.limits.max_worker_result_bytes;
+        if outcome.output.size_up_to(most) > most {
             outcome = too_large();
         }
         let (begun, mut backoff) = (Instant::now(), Backoff::new());
-        while begun.elapsed() < KEPT_FOR {
+        while begun.elapsed() < self.limits.max_worker_result_wait.to_std() {
             let epoch = held.epoch.load(Ordering::SeqCst);
             match self.send(job, epoch, &outcome).await {
                 Ok(Taken { next }) => return next,
@@ -152,7 +150,10 @@ impl Worker {
                 Err(trouble) => outcome = failure("ResultRefused", "tool", &why(&trouble)),
             }
         }
-        out::note(&format!("{}: its result is given up: the server was away for too long", job.path));
+        out::note(&format!(
+            "{}: its result is given up: the server was away for {} (`limits.max_worker_result_wait` in windlass.toml)",
+            job.path, self.limits.max_worker_result_wait
+        ));
         None
     }
 
@@ -190,7 +191,9 @@ async fn after(timeout: Option<Duration>) {
 }
 
 fn too_large() -> TaskOutcome {
-    failure("ResultTooLarge", "limit", "the result has more bytes than a server takes from a worker")
+    let message = "the result has more bytes than a server takes from a worker";
+    let hint = "raise `limits.max_worker_result_bytes` of the worker and `server.max_body_bytes` of the server in windlass.toml";
+    TaskOutcome::failure(ErrorInfo::new("ResultTooLarge", "limit", message).hint(hint))
 }
 
 fn failure(code: &str, kind: &str, message: &str) -> TaskOutcome {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_value::{
-    Duration, EvalError, EvalErrorKind, InsideLoop, Level, Map, Meter, Mode, NodeView, RunView, Scope as ScopeTrait,
-    Stored, Timestamp, TurnRecords, TurnView, Value,
+    Duration, EvalError, EvalErrorKind, InsideLoop, Level, Map, Meter, MeterCaps, Mode, NodeView, RunView,
+    Scope as ScopeTrait, Stored, Timestamp, TurnRecords, TurnView, Value,
 };
 
 use super::nodes::TaskNames;
@@ -53,7 +53,12 @@ impl Reducer<'_> {
 
     fn try_eval(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<Value, EvalError> {
         let limits = &self.program.limits;
-        let mut meter = Meter::new(limits.expression_fuel, limits.expression_output_bytes_max);
+        let caps = MeterCaps {
+            cel_cost_max: limits.max_cel_cost,
+            range_items_max: limits.max_range_items,
+            xml_nodes_max: limits.max_xml_nodes,
+        };
+        let mut meter = Meter::new(limits.expression_fuel, limits.expression_output_bytes_max).with_caps(caps);
         let view = View {
             program: self.program,
             state: self.state,

@@ -43,7 +43,7 @@ impl Reducer<'_> {
         let most = self.program.limits.retry_attempts_max;
         if matches!(retry.attempts, Amount::Computed(_)) && u64::from(tries) >= most {
             let message = format!("{tries} tries, and the policy wants more; the limit is {most}: {}", error.message);
-            let hint = "ask for less; whoever runs the engine can raise `retry_attempts_max` in windlass.toml";
+            let hint = "ask for less; whoever runs the engine can raise `limits.retry_attempts_max` in windlass.toml";
             return Err(ErrorInfo::new("RetryCountExceeded", "limit", message).hint(hint).into());
         }
         let interval = self.duration_with(&retry.backoff.interval, scope, locals)?;

@@ -13,9 +13,6 @@ use super::source::Place;
 use super::value::{Entries, Kind, Outcome, Val, keys, tell, type_error};
 use crate::wdl::values::{Context, is_stored_list};
 
-/// The most that one evaluation may cost.
-pub const COST_MAX: u64 = 10_000;
-
 pub(super) struct Eval<'a> {
     pub scope: &'a dyn Scope,
     pub meter: &'a mut Meter,
@@ -62,9 +59,11 @@ impl<'a> Eval<'a> {
     /// Pays for operations.
     pub(crate) fn spend(&mut self, amount: u64) -> Result<(), EvalError> {
         self.cost = self.cost.saturating_add(amount);
-        if self.cost > COST_MAX {
-            let message = format!("the expression costs more than {COST_MAX}, which one evaluation may cost");
-            let hint = "look at fewer items, or let a step give what is needed as its result";
+        let most = self.meter.caps.cel_cost_max;
+        if self.cost > most {
+            let message = format!("the expression costs more than {most}, which one evaluation may cost");
+            let hint = "look at fewer items, let a step give what is needed as its result, or raise `limits.max_cel_cost` \
+                        in windlass.toml";
             return Err(EvalError::new(EvalErrorKind::Limit, message).hint(hint));
         }
         self.meter.spend(amount)

@@ -11,7 +11,7 @@
 //!   `n / 2.0` work whatever a model wrote. Whole doubles may be taken modulo. An int and a uint do not mix.
 //! - What is missing is [`EvalErrorKind::Missing`] and says "no such key", in a loop's condition too. A condition must give
 //!   true or false, nothing is taken for it.
-//! - An evaluation costs at most [`COST_MAX`]: one for an operation, a field and an item that a macro looks at, one for ten
+//! - An evaluation costs at most what the meter's caps say: one for an operation, a field and an item that a macro looks at, one for ten
 //!   items or ten bytes of what is made, one for a thousand bytes of text that are read. That is less than elsewhere for
 //!   reading, so that the answer of a model may be long. Fuel is spent beside it.
 //!
@@ -38,7 +38,6 @@ use std::sync::Arc;
 
 use windlass_value::{CompileError, EvalError, EvalErrorKind, Expression, Language, Meter, Mode, Scope, Value};
 
-pub use eval::COST_MAX;
 pub use source::source;
 
 use eval::Eval;

@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::plan::Plan;
-use windlass_core::{Event, Limits, Program};
+use windlass_core::{Event, Limits, ProcessLimits, Program};
 use windlass_store::{CommitHook, GroupWriter, Owner, PlanRow, RunStatus, Store, WriterLimits};
 use windlass_value::{BlobHash, Language};
 
@@ -94,7 +94,7 @@ impl Default for EngineOptions {
             tools: Tools::new(),
             languages: Vec::new(),
             limits: Limits::default(),
-            jobs_at_once: 1_024,
+            jobs_at_once: ProcessLimits::default().max_job_concurrency,
             lease: crate::workers::LEASE,
             release_after: Duration::from_secs(10),
             adopt: false,

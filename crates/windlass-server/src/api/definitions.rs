@@ -23,8 +23,7 @@ use crate::{App, Draft, Problem};
 const PAGE: u32 = 100;
 const PAGE_MAX: u32 = 1_000;
 
-/// Labels that one version may have, and letters in each.
-const LABELS_MAX: usize = 64;
+/// Letters in a label.
 const LABEL_BYTES_MAX: usize = 256;
 
 /// A definition that somebody hands in.
@@ -214,7 +213,7 @@ pub(crate) async fn register(
     Json(body): Json<Register>,
 ) -> Result<Response, Problem> {
     let Register { source, name, dialect, labels } = body;
-    check_labels(&labels)?;
+    check_labels(&labels, app.options.limits.max_labels)?;
     let draft = draft_of(&app, source, name, dialect)?;
     let by = allowed.who.name.clone();
     let done = app
@@ -409,11 +408,12 @@ fn draft_of(app: &App, text: String, name: Option<String>, dialect: Option<Strin
     Ok(Draft { name, dialect, text })
 }
 
-fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Problem> {
+fn check_labels(labels: &BTreeMap<String, String>, most: usize) -> Result<(), Problem> {
     let long = labels.iter().find(|(key, value)| key.is_empty() || key.len().max(value.len()) > LABEL_BYTES_MAX);
     match long {
         Some((key, _)) => Err(Problem::bad_request(format!("the label `{}` is empty or too long", key.escape_debug()))),
-        None if labels.len() > LABELS_MAX => Err(Problem::bad_request(format!("more than {LABELS_MAX} labels"))),
+        None if labels.len() > most => Err(Problem::bad_request(format!("more than {most} labels"))
+            .hint("the operator can raise `server.max_labels` in windlass.toml")),
         None => Ok(()),
     }
 }

@@ -28,9 +28,6 @@ const PAGE_MAX: u32 = 500;
 /// Runs that are counted of each status.
 const COUNTED: u32 = 1_000;
 
-/// The longest that a start waits for the run's end.
-const WAIT_MS_MAX: u64 = 60_000;
-
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Start {
@@ -133,9 +130,13 @@ pub(crate) async fn start(
 ) -> Result<Response, Problem> {
     let Start { definition, version, input, id, wait_ms } = body;
     let id = run_id(id, key, &allowed.who)?;
-    if let Some(ms) = wait_ms.filter(|ms| *ms > WAIT_MS_MAX) {
-        let problem = Problem::bad_request(format!("`wait_ms` is {ms}; it must be 0 to {WAIT_MS_MAX}"));
-        return Err(problem.hint("GET /api/v1/runs/{run}/events tells when a run ends, however long it takes"));
+    let most = app.options.limits.max_start_wait.to_std().as_millis();
+    if let Some(ms) = wait_ms.filter(|ms| u128::from(*ms) > most) {
+        let problem = Problem::bad_request(format!("`wait_ms` is {ms}; it must be 0 to {most}"));
+        return Err(problem.hint(
+            "GET /api/v1/runs/{run}/events tells when a run ends, however long it takes; the operator can raise \
+             `server.max_start_wait` in windlass.toml",
+        ));
     }
     // Without parameters, nothing and an empty object are the same.
     let input = if input.is_null() { Value::map(Map::new()) } else { input };

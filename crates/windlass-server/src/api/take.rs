@@ -8,6 +8,7 @@ use axum::http::{StatusCode, Uri};
 use bytes::Bytes;
 use http_body::Body as _;
 use serde::de::DeserializeOwned;
+use windlass_core::ServerLimits;
 use windlass_runtime::is_run_id;
 use windlass_syntax::did_you_mean;
 use windlass_value::check_json;
@@ -15,13 +16,23 @@ use windlass_value::check_json;
 use super::objects::Objects;
 use crate::Problem;
 use crate::problem::codes;
-use crate::serve::BODY_BYTES_MAX;
 
 /// Letters of a definition's name.
 const NAME_BYTES_MAX: usize = 256;
 
 /// Letters of an idempotency key.
 const KEY_BYTES_MAX: usize = 256;
+
+/// The most bytes of a request's body, with every request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyBytesMax(pub usize);
+
+impl BodyBytesMax {
+    fn of(request: &Request) -> usize {
+        let set = request.extensions().get::<BodyBytesMax>().map(|max| max.0);
+        set.unwrap_or_else(|| ServerLimits::default().max_body_bytes)
+    }
+}
 
 /// A body that must be JSON of this form.
 pub(crate) struct Json<T>(pub T);
@@ -32,7 +43,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     async fn from_request(request: Request, _: &S) -> Result<Json<T>, Problem> {
         must_be_plain(request.headers())?;
         must_be_json(request.headers())?;
-        let bytes = whole(request.into_body()).await?;
+        let bytes_max = BodyBytesMax::of(&request);
+        let bytes = whole(request.into_body(), bytes_max).await?;
         if bytes.is_empty() {
             return Err(Problem::bad_request("there is no body").hint("send a JSON object"));
         }
@@ -48,7 +60,8 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson
 
     async fn from_request(request: Request, _: &S) -> Result<MaybeJson<T>, Problem> {
         let of_json = must_be_plain(request.headers()).and_then(|()| must_be_json(request.headers()));
-        let bytes = whole(request.into_body()).await?;
+        let bytes_max = BodyBytesMax::of(&request);
+        let bytes = whole(request.into_body(), bytes_max).await?;
         if bytes.is_empty() {
             return Ok(MaybeJson(T::default()));
         }
@@ -58,16 +71,17 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson
 }
 
 /// All of a body, if it is not too large.
-pub(crate) async fn whole(body: Body) -> Result<Bytes, Problem> {
+pub(crate) async fn whole(body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
     let too_large = || {
-        let detail = format!("the body has more than {BODY_BYTES_MAX} bytes");
+        let detail = format!("the body has more than {bytes_max} bytes");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
+            .hint("the operator can raise `server.max_body_bytes` in windlass.toml")
     };
     // Whoever says so before sending it is told before sending it.
-    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+    if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_large());
     }
-    to_bytes(body, BODY_BYTES_MAX).await.map_err(|error| {
+    to_bytes(body, bytes_max).await.map_err(|error| {
         let mut cause: Option<&dyn std::error::Error> = Some(&error);
         while let Some(inner) = cause {
             if inner.is::<http_body_util::LengthLimitError>() {

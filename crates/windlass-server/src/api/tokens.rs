@@ -108,7 +108,7 @@ pub(crate) async fn create(
     let expires_at = expiry(&new)?;
     let wanted = Wanted { name: new.name, scopes: new.scopes, expires_at, by: Some(allowed.who.id.clone()) };
     let made = app.to_store(move |app| {
-        let made = tokens::create(&*app.store, wanted)?;
+        let made = tokens::create(&*app.store, wanted, app.options.limits.max_tokens)?;
         app.keys.refresh()?;
         Ok(made)
     });
@@ -175,7 +175,7 @@ impl From<TokenError> for Problem {
             TokenError::Store(error) => return error.into(),
             TokenError::NoSuchToken(_) => (StatusCode::NOT_FOUND, codes::NOT_FOUND),
             TokenError::LastAdmin(_) | TokenError::Busy => (StatusCode::CONFLICT, codes::CONFLICT),
-            TokenError::NoScope | TokenError::Name | TokenError::Expired | TokenError::TooMany => {
+            TokenError::NoScope | TokenError::Name | TokenError::Expired | TokenError::TooMany(_) => {
                 (StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT)
             }
             TokenError::Random(_) | TokenError::File { .. } => (StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL),

@@ -17,8 +17,8 @@ use crate::{App, Problem};
 const NAME_MAX: usize = 128;
 /// The longest name of a tool, and of a label and its value: as definitions have them.
 const WORD_MAX: usize = 256;
-/// The most jobs, tools and labels that a worker may name.
-const LIST_MAX: usize = 10_000;
+
+const MORE_ENTRIES: &str = "the operator can raise `server.max_worker_entries` in windlass.toml";
 
 /// Jobs for a worker; waits up to `wait_ms` while there are none.
 #[utoipa::path(post, path = "/api/v1/worker/lease", tag = "workers", request_body = Ask,
@@ -29,8 +29,9 @@ pub(crate) async fn lease(
     Json(ask): Json<Ask>,
 ) -> Result<Answer<Leased>, Problem> {
     let who = key(&allowed.who, &ask.worker)?;
-    if ask.tools.len().max(ask.labels.len()) > LIST_MAX {
-        return Err(Problem::bad_request(format!("a worker has at most {LIST_MAX} tools and labels")));
+    let most = app.options.limits.max_worker_entries;
+    if ask.tools.len().max(ask.labels.len()) > most {
+        return Err(Problem::bad_request(format!("a worker has at most {most} tools and labels")).hint(MORE_ENTRIES));
     }
     // They are kept for as long as the worker is known.
     let labels = ask.labels.iter().flat_map(|(name, value)| [name.len(), value.len()]);
@@ -51,8 +52,9 @@ pub(crate) async fn heartbeat(
     Json(beat): Json<Heartbeat>,
 ) -> Result<Answer<Heard>, Problem> {
     let who = key(&allowed.who, &beat.worker)?;
-    if beat.jobs.len() > LIST_MAX {
-        return Err(Problem::bad_request(format!("a worker has at most {LIST_MAX} jobs")));
+    let most = app.options.limits.max_worker_entries;
+    if beat.jobs.len() > most {
+        return Err(Problem::bad_request(format!("a worker has at most {most} jobs")).hint(MORE_ENTRIES));
     }
     Ok(Answer(app.dispatcher.heartbeat(&who, &beat).await))
 }
@@ -66,6 +68,11 @@ pub(crate) async fn progress(
     Json(mut progress): Json<Progress>,
 ) -> Result<StatusCode, Problem> {
     let who = key(&allowed.who, &progress.worker)?;
+    let most = app.options.limits.max_worker_event_bytes;
+    if progress.data.size_up_to(most) > most {
+        return Err(Problem::bad_request(format!("`data` has more than {most} bytes"))
+            .hint("the operator can raise `server.max_worker_event_bytes` in windlass.toml"));
+    }
     if let Some(problem) = progress.problem() {
         return Err(Problem::bad_request(problem));
     }

@@ -31,9 +31,6 @@ const GROUP_LINES_MAX: usize = 4_096;
 /// The file that is written to; those before it are called `audit.NUMBER.log`, by their first line.
 pub(crate) const FILE: &str = "audit.log";
 
-/// A file that has grown to this is put aside.
-pub(crate) const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
 /// What a line says, besides its number and its hash.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
@@ -150,9 +147,10 @@ pub struct AuditFigures {
 impl Audit {
     /// The log beside a store. A line that was cut short by a crash is taken away; the chain goes on.
     pub fn open(directory: &Path) -> Result<Audit, AuditError> {
-        Audit::open_with(directory, FILE_BYTES_MAX)
+        Audit::open_with(directory, windlass_core::ServerLimits::default().max_audit_file_bytes)
     }
 
+    /// The same; a file that has grown to so many bytes is put aside.
     pub fn open_with(directory: &Path, file_bytes_max: u64) -> Result<Audit, AuditError> {
         let (mut log, cut_bytes) = Log::open(directory, file_bytes_max)?;
         log.add(&text(&Event { at: real_now().to_string(), event: "start", cut_bytes }));

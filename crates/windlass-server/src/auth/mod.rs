@@ -22,7 +22,7 @@ pub use scope::{Admin, Control, Needs, Read, Run, Scope, Work};
 
 use crate::api::take::check_query;
 use crate::problem::codes;
-use crate::rate::{FAILURES, Rate, neighbourhood, too_many};
+use crate::rate::{Rate, neighbourhood, too_many};
 use crate::{App, Problem};
 
 /// Who asks: the other end of the connection, as the listener has put it into the request, or whom a proxy asks for, as
@@ -80,7 +80,7 @@ impl<N: Needs> FromRequestParts<App> for Allowed<N> {
             return Err(Problem::new(StatusCode::FORBIDDEN, codes::FORBIDDEN, detail).hint(hint));
         }
         let most = Rate::new(app.options.rate_per_second, app.options.rate_per_second);
-        who.seat.requests.take(most).map_err(|wait| too_many("requests with this token", wait))?;
+        who.seat.requests.take(most).map_err(|wait| too_many("requests with this token", wait, "rate"))?;
         check_query(parts)?;
         Ok(Allowed { who, needs: PhantomData })
     }
@@ -93,7 +93,7 @@ pub(crate) fn identify(parts: &Parts, app: &App) -> Result<Arc<Identity>, Proble
     }
     let shown = shown_token(parts);
     let from = parts.extensions.get::<Peer>().map(|peer| neighbourhood(peer.0.ip()));
-    let wait = from.and_then(|from| app.keys.strangers.wait(from, FAILURES));
+    let wait = from.and_then(|from| app.keys.strangers.wait(from, app.watch().rates.failures));
     let refused = match shown {
         Ok(token) => match app.keys.identify(token, wait.is_none()) {
             Ok(who) => return Ok(who),
@@ -104,11 +104,11 @@ pub(crate) fn identify(parts: &Parts, app: &App) -> Result<Arc<Identity>, Proble
     };
     // Whoever has a token is not kept out by a neighbour who has none.
     if let Some(wait) = wait {
-        return Err(too_many("tokens that nobody has, from this address", wait));
+        return Err(too_many("tokens that nobody has, from this address", wait, "max_unknown_tokens_per_second"));
     }
     if let Some(from) = from {
         // That this one was too many is seen by the next.
-        let _ = app.keys.strangers.take(from, FAILURES);
+        let _ = app.keys.strangers.take(from, app.watch().rates.failures);
     }
     let hint = "send `Authorization: Bearer TOKEN`; the first one is in the file `token` in the store's directory, such as .windlass/token";
     Err(Problem::new(StatusCode::UNAUTHORIZED, codes::UNAUTHENTICATED, refused).hint(hint))

@@ -16,9 +16,6 @@ pub(crate) const PREFIX: &str = "wl_";
 /// Random bytes of a token.
 const SECRET_BYTES: usize = 32;
 
-/// As many as a server keeps in memory.
-pub(crate) const TOKENS_MAX: usize = 10_000;
-
 const NAME_CHARS_MAX: usize = 100;
 
 const PAGE: u32 = 500;
@@ -111,8 +108,8 @@ pub enum TokenError {
     Name,
     #[error("the token would have expired before it is made")]
     Expired,
-    #[error("there are {TOKENS_MAX} tokens already")]
-    TooMany,
+    #[error("there are {0} tokens already")]
+    TooMany(usize),
     #[error("somebody else changes tokens at the same time")]
     Busy,
     #[error("the system gives no random numbers: {0}")]
@@ -132,7 +129,10 @@ impl TokenError {
             TokenError::NoScope => "scopes are read, run, control, work, admin",
             TokenError::Name => "choose another name",
             TokenError::Expired => "choose a later time",
-            TokenError::TooMany => "revoke those that nobody uses: `windlass token list` shows when each was used last",
+            TokenError::TooMany(_) => {
+                "revoke those that nobody uses: `windlass token list` shows when each was used last; or raise \
+                 `server.max_tokens` in windlass.toml"
+            }
             TokenError::Busy => "try again",
             TokenError::Store(_) | TokenError::Random(_) => "`windlass doctor` looks at the store",
             TokenError::File { .. } => "look at the permissions of the store's directory",
@@ -149,14 +149,14 @@ pub struct Wanted {
     pub by: Option<String>,
 }
 
-/// Makes a token. The secret is given this once.
-pub fn create(store: &dyn Store, wanted: Wanted) -> Result<(Token, Secret), TokenError> {
+/// Makes a token, if there are not too many. The secret is given this once.
+pub fn create(store: &dyn Store, wanted: Wanted, tokens_max: usize) -> Result<(Token, Secret), TokenError> {
     let secret = Secret::new()?;
-    let token = keep(store, wanted, &secret)?;
+    let token = keep(store, wanted, &secret, tokens_max)?;
     Ok((token, secret))
 }
 
-pub(super) fn keep(store: &dyn Store, wanted: Wanted, secret: &Secret) -> Result<Token, TokenError> {
+pub(super) fn keep(store: &dyn Store, wanted: Wanted, secret: &Secret, tokens_max: usize) -> Result<Token, TokenError> {
     let Wanted { name, mut scopes, expires_at, by } = wanted;
     let now = real_now();
     if name.trim().is_empty() || name.chars().count() > NAME_CHARS_MAX || name.chars().any(char::is_control) {
@@ -170,8 +170,8 @@ pub(super) fn keep(store: &dyn Store, wanted: Wanted, secret: &Secret) -> Result
     if expires_at.is_some_and(|at| at <= now) {
         return Err(TokenError::Expired);
     }
-    if all(store)?.len() >= TOKENS_MAX {
-        return Err(TokenError::TooMany);
+    if all(store)?.len() >= tokens_max {
+        return Err(TokenError::TooMany(tokens_max));
     }
     let token = Token {
         id: new_id()?,

@@ -31,20 +31,8 @@ use crate::auth::Peer;
 use crate::problem::codes;
 use crate::{App, Problem};
 
-/// How long a request's head may take; also how long a connection may be silent between two requests.
-const HEAD_WITHIN: Duration = Duration::from_secs(20);
-
-/// How long a connection may take to say anything: the head of its first request.
-const FIRST_WITHIN: Duration = Duration::from_secs(10);
-
-const HEADERS_MAX: usize = 64;
-
-const HEAD_BYTES_MAX: usize = 32 * 1024;
-
+/// Twice what a head may have by default; at least that.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
-
-/// A reader who takes nothing for so long is gone. One of a stream comes back where it was.
-const READ_WITHIN: Duration = Duration::from_secs(30);
 
 /// What the system keeps of an answer that is not on its way yet. It would keep megabytes for whoever does not read.
 #[cfg(target_os = "linux")]
@@ -128,7 +116,9 @@ impl Connections {
                 return;
             }
         };
-        tune(&stream);
+        let limits = &self.app.options.limits;
+        let (unread, head) = (limits.max_unread_time.to_std(), limits.max_head_time.to_std());
+        tune(&stream, unread);
         let (routes, asked) = (self.routes.clone(), seat.clone());
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let answering = Answering::new(&asked);
@@ -140,11 +130,11 @@ impl Connections {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .keep_alive(keep_alive)
-            .header_read_timeout(HEAD_WITHIN)
-            .max_headers(HEADERS_MAX)
-            .max_header_size(HEAD_BYTES_MAX)
-            .max_buf_size(BUFFER_BYTES_MAX)
-            .serve_connection(TokioIo::new(Patient::new(stream, seat.clone())), service);
+            .header_read_timeout(head)
+            .max_headers(limits.max_headers)
+            .max_header_size(limits.max_head_bytes)
+            .max_buf_size(BUFFER_BYTES_MAX.max(limits.max_head_bytes.saturating_mul(2)))
+            .serve_connection(TokioIo::new(Patient::new(stream, seat.clone(), unread)), service);
         let watched = graceful.watch(connection);
         let metrics = self.app.metrics.clone();
         metrics.connected();
@@ -153,7 +143,8 @@ impl Connections {
                 // Whoever broke it off knows.
                 _ = watched => {}
                 () = seat.let_go() => {}
-                () = said_nothing(&seat) => {}
+                // One that says nothing at first is let go of sooner.
+                () = said_nothing(&seat, head / 2) => {}
             }
             metrics.disconnected();
         });
@@ -161,20 +152,20 @@ impl Connections {
 }
 
 /// Small answers go out at once, and large ones are kept here rather than in the system. Without it they only go out later.
-fn tune(stream: &TcpStream) {
+fn tune(stream: &TcpStream, unread: Duration) {
     let _ = stream.set_nodelay(true);
     #[cfg(target_os = "linux")]
     {
         let socket = socket2::SockRef::from(stream);
         let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
         // One who is gone without a word takes nothing, either.
-        let _ = socket.set_tcp_user_timeout(Some(READ_WITHIN));
+        let _ = socket.set_tcp_user_timeout(Some(unread));
     }
 }
 
 /// Returns when nothing has come for too long; never if something has.
-async fn said_nothing(seat: &Seat) {
-    tokio::time::sleep(FIRST_WITHIN).await;
+async fn said_nothing(seat: &Seat, within: Duration) {
+    tokio::time::sleep(within).await;
     if seat.has_been_heard() {
         std::future::pending().await
     }
@@ -182,15 +173,19 @@ async fn said_nothing(seat: &Seat) {
 
 /// What is said to one connection too many, before it says anything.
 fn refusal(full: Full) -> Vec<u8> {
-    let (status, code, detail) = match full {
+    let (status, code, detail, setting) = match full {
         Full::All => {
-            (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "there are as many connections as there may be")
+            let detail = "there are as many connections as there may be";
+            (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail, "server.connections")
         }
         Full::OfAddress => {
-            (StatusCode::TOO_MANY_REQUESTS, codes::RATE, "there are too many connections from this address")
+            let detail = "there are too many connections from this address";
+            (StatusCode::TOO_MANY_REQUESTS, codes::RATE, detail, "server.connections_per_address")
         }
     };
-    let problem = Problem::new(status, code, detail).hint("close some, or come back later; all of them are busy");
+    let problem = Problem::new(status, code, detail).hint(format!(
+        "close some, or come back later; all of them are busy. The operator sets `{setting}` in windlass.toml"
+    ));
     let body = serde_json::to_string(&problem).unwrap_or_default();
     let (title, bytes) = (&problem.title, body.len());
     format!(
@@ -252,12 +247,14 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 struct Patient {
     stream: TcpStream,
     seat: Arc<Seat>,
+    /// One who takes nothing for so long is gone. One of a stream comes back where it was.
+    unread: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Patient {
-    fn new(stream: TcpStream, seat: Arc<Seat>) -> Patient {
-        Patient { stream, seat, stalled: None }
+    fn new(stream: TcpStream, seat: Arc<Seat>, unread: Duration) -> Patient {
+        Patient { stream, seat, unread, stalled: None }
     }
 
     fn watch<T>(&mut self, polled: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
@@ -267,10 +264,10 @@ impl Patient {
             }
             return polled;
         }
-        let seat = &self.seat;
+        let (seat, unread) = (&self.seat, self.unread);
         let stalled = self.stalled.get_or_insert_with(|| {
             seat.stalls(true);
-            Box::pin(tokio::time::sleep(READ_WITHIN))
+            Box::pin(tokio::time::sleep(unread))
         });
         stalled.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }

@@ -140,7 +140,7 @@ async fn send(app: App, mut ended: mpsc::Receiver<Arc<str>>, exporter: SpanExpor
 /// Whether the collector has taken all of it.
 async fn trace(app: &App, run: &str, exporter: &SpanExporter) -> Result<bool, RuntimeError> {
     let row = app.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
-    let mut spans = Spans::new(&row);
+    let mut spans = Spans::new(&row, app.options.limits.max_trace_spans);
     let mut events = app.engine.events(run, 0)?;
     while let Some(event) = events.next().await? {
         spans.add(&event);

@@ -13,9 +13,6 @@ use windlass_core::{Event, EventKind};
 use windlass_store::RunRow;
 use windlass_value::Timestamp;
 
-/// Of one run; the steps and tasks of longer ones are counted only.
-const SPANS_MAX: u64 = 10_000;
-
 const NAME_CHARS_MAX: usize = 200;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -47,6 +44,8 @@ pub(crate) struct Spans {
     scope: InstrumentationScope,
     open: HashMap<Key, Open>,
     done: Vec<SpanData>,
+    /// The steps and tasks of longer runs are counted only.
+    spans_max: u64,
     made: u64,
     dropped: u64,
     links: Vec<Link>,
@@ -81,12 +80,13 @@ fn hash(kind: &str, run: &str, what: &str, seq: u64) -> [u8; 32] {
 }
 
 impl Spans {
-    pub(crate) fn new(row: &RunRow) -> Spans {
+    pub(crate) fn new(row: &RunRow, spans_max: u64) -> Spans {
         let mut spans = Spans {
             run: row.run.clone(),
             scope: InstrumentationScope::builder("windlass").with_version(env!("CARGO_PKG_VERSION")).build(),
             open: HashMap::new(),
             done: Vec::new(),
+            spans_max,
             made: 0,
             dropped: 0,
             links: Vec::new(),
@@ -180,7 +180,7 @@ impl Spans {
     }
 
     fn begin(&mut self, kind: Kind, event: &Event, name: &str, told: impl IntoIterator<Item = KeyValue>) {
-        if self.made >= SPANS_MAX {
+        if self.made >= self.spans_max {
             self.dropped += 1;
             return;
         }

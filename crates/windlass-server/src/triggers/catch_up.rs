@@ -1,14 +1,9 @@
 //! What becomes of firings that nobody was there for.
 
 use serde::{Deserialize, Serialize};
+use windlass_core::ServerLimits;
 use windlass_triggers::Schedule;
 use windlass_value::Timestamp;
-
-/// What was due this short a time ago was not missed.
-const GRACE: i64 = 60 * 1_000_000;
-
-/// The most that are made up for.
-const ALL_MAX: usize = 100;
 
 /// Times that are looked at one by one, before the look begins later.
 const LOOKED_AT_MAX: usize = 10_000;
@@ -49,7 +44,7 @@ pub(crate) struct Due {
 }
 
 /// What the rule makes of the times after `last` up to `now`.
-pub(crate) fn due(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: CatchUp) -> Due {
+pub(crate) fn due(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: CatchUp, limits: &ServerLimits) -> Due {
     let mut times = Vec::new();
     // After a long pause of a busy schedule only the end matters.
     for back in [i64::MAX, 24 * 3_600, 3_600, 60] {
@@ -68,15 +63,17 @@ pub(crate) fn due(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: Ca
     }
     let (newest, all) = (times.last().copied(), times.len());
     let times: Vec<Timestamp> = match rule {
-        CatchUp::None => times.into_iter().rfind(|time| now.0 - time.0 <= GRACE).into_iter().collect(),
+        CatchUp::None => times.into_iter().rfind(|time| now <= *time + limits.catch_up_grace).into_iter().collect(),
         CatchUp::Last => newest.into_iter().collect(),
-        CatchUp::All => times.split_off(times.len().saturating_sub(ALL_MAX)),
+        CatchUp::All => times.split_off(times.len().saturating_sub(limits.max_catch_up_runs)),
     };
     Due { missed: all - times.len(), times, newest }
 }
 
 #[cfg(test)]
 mod tests {
+    use windlass_value::Duration;
+
     use super::*;
 
     fn at(text: &str) -> Timestamp {
@@ -87,19 +84,28 @@ mod tests {
     fn what_was_missed_is_made_up_for_as_the_rule_says() {
         let hourly = Schedule::cron("0 * * * *", None).expect("a schedule");
         let (last, now) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T05:30:00Z"));
-        let count = |rule| due(&hourly, last, now, rule).times.len();
+        let limits = ServerLimits::default();
+        let count = |rule| due(&hourly, last, now, rule, &limits).times.len();
         assert_eq!((count(CatchUp::None), count(CatchUp::Last), count(CatchUp::All)), (0, 1, 5));
         let newest = at("2026-01-01T05:00:00Z");
-        let found = due(&hourly, last, now, CatchUp::Last);
+        let found = due(&hourly, last, now, CatchUp::Last, &limits);
         assert_eq!(found, Due { times: vec![newest], newest: Some(newest), missed: 4 });
         for rule in [CatchUp::None, CatchUp::Last, CatchUp::All] {
-            let on_time = due(&hourly, at("2026-01-01T04:00:00Z"), at("2026-01-01T05:00:01Z"), rule);
+            let on_time = due(&hourly, at("2026-01-01T04:00:00Z"), at("2026-01-01T05:00:01Z"), rule, &limits);
             assert_eq!(on_time.times, [at("2026-01-01T05:00:00Z")], "{rule:?}: nothing was missed");
-            assert_eq!(due(&hourly, at("2026-01-01T05:00:00Z"), now, rule), Due::default(), "{rule:?}");
+            assert_eq!(due(&hourly, at("2026-01-01T05:00:00Z"), now, rule, &limits), Due::default(), "{rule:?}");
         }
-        assert_eq!(due(&hourly, at("2025-01-01T00:00:00Z"), now, CatchUp::All).times.len(), ALL_MAX);
+        let year =
+            |limits: &ServerLimits| due(&hourly, at("2025-01-01T00:00:00Z"), now, CatchUp::All, limits).times.len();
+        let fewer = ServerLimits { max_catch_up_runs: 7, ..ServerLimits::default() };
+        assert_eq!((year(&limits), year(&fewer)), (limits.max_catch_up_runs, 7));
+        let patient = ServerLimits { catch_up_grace: Duration::from_secs(7_200), ..ServerLimits::default() };
+        let late = |limits: &ServerLimits| {
+            due(&hourly, at("2026-01-01T03:30:00Z"), at("2026-01-01T04:30:00Z"), CatchUp::None, limits).times.len()
+        };
+        assert_eq!((late(&limits), late(&patient)), (0, 1));
         // Every second for a year: nobody walks over all of that.
         let busy = Schedule::cron("* * * * * *", None).expect("a schedule");
-        assert_eq!(due(&busy, at("2025-01-01T00:00:00Z"), now, CatchUp::Last).times, [now]);
+        assert_eq!(due(&busy, at("2025-01-01T00:00:00Z"), now, CatchUp::Last, &limits).times, [now]);
     }
 }

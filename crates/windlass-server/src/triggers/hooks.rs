@@ -26,11 +26,11 @@ use crate::api::take::{self, of_path};
 use crate::auth::{Authority, Declared, Identity, Peer, Scope, gate, identify};
 use crate::catalog::Definition;
 use crate::problem::codes;
-use crate::rate::{DELIVERIES, UNPROVEN, neighbourhood, too_many};
+use crate::rate::{neighbourhood, too_many};
 use crate::{App, Problem};
 
-/// How long a caller waits for a run's reply. The edge gives up a little later.
-const REPLY_WITHIN: Duration = Duration::from_secs(115);
+/// A caller waits for a run's reply until so long before the edge gives up.
+const BEFORE_THE_EDGE: Duration = Duration::from_secs(5);
 
 /// Of the hash of a delivery's name in the ids of its runs: 104 bits.
 const ID_LETTERS: usize = 26;
@@ -137,29 +137,32 @@ impl FromRequest<App> for Signed {
             return Err(refused(closed(&definition.name, &trigger.name)));
         }
         let from = stranger(&parts).filter(|_| !open);
-        if let Some(wait) = from.and_then(|from| app.watch().unproven.wait(from, UNPROVEN)) {
-            return Err(refused(too_many("deliveries that prove nothing, from this address", wait)));
+        if let Some(wait) = from.and_then(|from| app.watch().unproven.wait(from, app.watch().rates.unproven)) {
+            let what = "deliveries that prove nothing, from this address";
+            return Err(refused(too_many(what, wait, "max_unproven_deliveries_per_second")));
         }
         let unproven = |problem: Problem| {
             // That this one was too many is seen by the next.
-            let _ = from.map(|from| app.watch().unproven.take(from, UNPROVEN));
+            let _ = from.map(|from| app.watch().unproven.take(from, app.watch().rates.unproven));
             refused(problem)
         };
-        let body = take::whole(body).await?;
+        let body = take::whole(body, app.options.limits.max_body_bytes).await?;
         let id = match &settings.secret {
             Some(_) if open && !parts.headers.contains_key(settings.scheme.header()) => {
                 signature::named(&parts.headers)
             }
             Some(reference) => {
-                let id = proven(settings.scheme, &parts.headers, &body, reference).map_err(unproven)?;
+                let id = proven(app, settings.scheme, &parts.headers, &body, reference).map_err(unproven)?;
                 gate::signed(&parts);
                 Some(id)
             }
             None => signature::named(&parts.headers),
         };
         // After the proof: strangers close no webhook to those who may call it.
-        let taken = app.watch().deliveries.take((&*definition.name, &*trigger.name), DELIVERIES);
-        taken.map_err(|wait| refused(too_many("deliveries to this webhook", wait)))?;
+        let rate = app.watch().rates.deliveries;
+        let taken = app.watch().deliveries.take((&*definition.name, &*trigger.name), rate);
+        let many = |wait| refused(too_many("deliveries to this webhook", wait, "max_deliveries_per_second"));
+        taken.map_err(many)?;
         if !(definition.enabled && settings.enabled) {
             let detail = format!("the trigger `{}` of `{}` is turned off", trigger.name, definition.name);
             let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail);
@@ -181,7 +184,8 @@ fn may_run(who: Option<&Identity>) -> bool {
     who.is_some_and(|who| who.may(Scope::Run))
 }
 
-fn proven(scheme: Scheme, headers: &HeaderMap, body: &[u8], reference: &str) -> Result<String, Problem> {
+fn proven(app: &App, scheme: Scheme, headers: &HeaderMap, body: &[u8], reference: &str) -> Result<String, Problem> {
+    let age_max = app.options.limits.max_signature_age;
     let refused = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, codes::SIGNATURE, detail);
     let unsigned = || {
         let detail = "the delivery is not signed in the way of this trigger";
@@ -196,13 +200,16 @@ fn proven(scheme: Scheme, headers: &HeaderMap, body: &[u8], reference: &str) -> 
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the trigger's secret is not at hand");
         problem.hint("an administrator sets its variable, or gives the trigger another secret")
     })?;
-    match signature::check(scheme, headers, body, &secret, real_now()) {
+    match signature::check(scheme, headers, body, &secret, real_now(), age_max) {
         Ok(proof) => Ok(proof.delivery),
         Err(Unproven::Wrong(why)) => Err(refused(why).hint("sign the bytes of the body as they are sent")),
         Err(Unproven::Unsigned) => Err(unsigned()),
         Err(Unproven::Stale) => {
-            let problem = refused("the time of the signature is more than five minutes from ours");
-            Err(problem.hint("compare the clocks of both machines; a delivery that is sent again is signed again"))
+            let problem = refused(&format!("the time of the signature is more than {age_max} from ours"));
+            Err(problem.hint(
+                "compare the clocks of both machines; a delivery that is sent again is signed again; the operator can raise \
+                 `server.max_signature_age` in windlass.toml",
+            ))
         }
     }
 }
@@ -407,8 +414,9 @@ impl Signed {
             Ok::<_, RuntimeError>(None)
         };
         let mut draining = self.app.draining();
+        let answer = self.app.options.limits.max_answer_time.to_std();
         let found = tokio::select! {
-            found = tokio::time::timeout(REPLY_WITHIN, wait) => found,
+            found = tokio::time::timeout(answer.saturating_sub(BEFORE_THE_EDGE).max(answer / 2), wait) => found,
             _ = draining.wait_for(|draining| *draining) => return Ok(None),
         };
         match found {

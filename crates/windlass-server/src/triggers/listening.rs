@@ -5,10 +5,10 @@ use std::sync::Arc;
 use windlass_core::plan::Trigger;
 use windlass_runtime::RuntimeError;
 use windlass_triggers::Schedule;
-use windlass_value::{Timestamp, Value};
+use windlass_value::{Duration, Timestamp, Value};
 
 use super::settings::{self, CronSettings, Firing, Settings};
-use super::{ASKS, CatchUp, TIMED, poll};
+use super::{ASKS, CatchUp, TIMED};
 use crate::App;
 use crate::catalog::Definition;
 
@@ -70,8 +70,8 @@ impl Listening {
 
     /// Forgets what a clock has noted that was far ahead, and is put right: from now on it counts from now. What comes has
     /// names of its own, so nothing is started twice. Gives whether there was anything to forget.
-    pub(super) fn distrust(&self, firing: &mut Firing, now: Timestamp) -> bool {
-        let late = firing.not_before.is_some_and(|not_before| not_before > now + poll::WAIT_MAX);
+    pub(super) fn distrust(&self, firing: &mut Firing, now: Timestamp, wait_max: Duration) -> bool {
+        let late = firing.not_before.is_some_and(|not_before| not_before > now + wait_max);
         if late {
             (firing.not_before, firing.ask_at) = (None, None);
         }

@@ -5,9 +5,8 @@ use windlass_runtime::{ToolCall, Tools};
 use windlass_tools::{asking_at, wait_of};
 use windlass_value::{Duration, Timestamp, Value};
 
-/// Nobody is asked more often than this, and nobody can put it off for longer.
+/// Nobody is asked more often than this.
 const WAIT_MIN: Duration = Duration::from_secs(1);
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(7 * 86_400);
 
 /// What came of asking.
 pub(crate) enum Asked {
@@ -24,8 +23,8 @@ pub(crate) enum Asked {
     Failed(String),
 }
 
-/// `inputs` as the definition has them; `at` is where a 202 wants to be asked.
-pub(crate) async fn ask(tools: &Tools, inputs: &Value, at: Option<&str>, now: Timestamp) -> Asked {
+/// `inputs` as the definition has them; `at` is where a 202 wants to be asked, `wait_max` for how long it may put it off.
+pub(crate) async fn ask(tools: &Tools, inputs: &Value, at: Option<&str>, now: Timestamp, wait_max: Duration) -> Asked {
     if let Some(name) = computed(inputs) {
         return Asked::Failed(format!("`{name}` of the trigger is computed: write it down in the definition"));
     }
@@ -54,7 +53,7 @@ pub(crate) async fn ask(tools: &Tools, inputs: &Value, at: Option<&str>, now: Ti
             Asked::Fires { body, beside }
         }
         Some(202) => {
-            let wait = header("retry-after").and_then(wait_of).map(|wait| wait.clamp(WAIT_MIN, WAIT_MAX));
+            let wait = header("retry-after").and_then(wait_of).map(|wait| wait.min(wait_max).max(WAIT_MIN));
             let not_before = wait.map(|wait| now + wait);
             Asked::Later { not_before, at: header("location").map(str::to_owned) }
         }
@@ -111,7 +110,8 @@ mod tests {
     }
 
     async fn asked(inputs: &str, at: Option<&str>) -> Asked {
-        ask(&tools(), &parse_json(inputs).expect("JSON"), at, Timestamp(5_000_000)).await
+        ask(&tools(), &parse_json(inputs).expect("JSON"), at, Timestamp(5_000_000), Duration::from_secs(7 * 86_400))
+            .await
     }
 
     async fn answer(name: &str) -> Asked {

@@ -15,9 +15,6 @@ use windlass_value::{Timestamp, Value};
 use super::prefix;
 use crate::App;
 
-/// Beside as many as there may be at once, if the definition does not say how many may wait.
-const WAITING_BESIDE: usize = 10;
-
 const ROWS_AT_ONCE: u32 = 500;
 
 /// The letters of [`prefix`].
@@ -34,8 +31,9 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// None: there may be any number at once.
-    pub(crate) fn of(trigger: &Trigger) -> Option<Bounds> {
+    /// None: there may be any number at once. If the definition does not say how many may wait, `beside` may, besides as many
+    /// as there may be at once.
+    pub(crate) fn of(trigger: &Trigger, beside: usize) -> Option<Bounds> {
         if trigger.settings.get("singleInstance").and_then(Value::as_bool) == Some(true) {
             return Some(Bounds { at_once: 1, waiting: 0 });
         }
@@ -43,7 +41,7 @@ impl Bounds {
             trigger.settings.get(name).and_then(Value::as_int).and_then(|number| usize::try_from(number).ok())
         };
         let at_once = number("runs")?;
-        Some(Bounds { at_once, waiting: number("maximumWaitingRuns").unwrap_or(at_once + WAITING_BESIDE) })
+        Some(Bounds { at_once, waiting: number("maximumWaitingRuns").unwrap_or(at_once + beside) })
     }
 
     pub(crate) fn full(self) -> String {
@@ -162,7 +160,7 @@ pub(crate) async fn enter(
     trigger: &Trigger,
     delivery: &str,
 ) -> Result<Result<Place, Bounds>, RuntimeError> {
-    let Some(bounds) = Bounds::of(trigger) else {
+    let Some(bounds) = Bounds::of(trigger, app.limits.default_trigger_waiting_runs) else {
         return Ok(Ok(Place { app: app.clone(), queue: None, delivery: "".into(), settled: true }));
     };
     let (definition, prefix) = (definition.clone(), prefix(definition, &trigger.name));
@@ -199,7 +197,7 @@ pub(crate) async fn has_room(
 
 /// What is known of a trigger's runs, if there are bounds.
 pub(crate) fn standing(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Result<Option<Standing>, StoreError> {
-    if Bounds::of(trigger).is_none() {
+    if Bounds::of(trigger, app.limits.default_trigger_waiting_runs).is_none() {
         return Ok(None);
     }
     let prefix = prefix(definition, &trigger.name);
@@ -444,7 +442,7 @@ impl Queue {
         let Some(definition) = app.definitions.get(&self.definition) else { return Ok(None) };
         let program = app.engine.program(&definition.current.plan())?;
         let own = program.plan.triggers.iter().find(|own| prefix(&definition.name, &own.name) == self.prefix);
-        Ok(own.and_then(Bounds::of))
+        Ok(own.and_then(|own| Bounds::of(own, app.limits.default_trigger_waiting_runs)))
     }
 }
 

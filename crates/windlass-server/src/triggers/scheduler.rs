@@ -18,12 +18,6 @@ use crate::App;
 /// Schedules that another server has changed are seen this late at most.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Triggers that ask somebody at the same time. The others wait for the next look.
-const ASKING_MAX: usize = 16;
-
-/// How long somebody may take to answer.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
-
 /// Triggers, by their definition and their name.
 type Askers = BTreeSet<(Arc<str>, Arc<str>)>;
 
@@ -135,7 +129,7 @@ impl Scheduler {
         let who = (one.definition.name.clone(), one.trigger.clone());
         {
             let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-            if asking.len() >= ASKING_MAX || !asking.insert(who.clone()) {
+            if asking.len() >= self.app.options.limits.max_poll_concurrency || !asking.insert(who.clone()) {
                 return;
             }
         }
@@ -162,7 +156,7 @@ impl Scheduler {
         let Ok(schedule) = &one.schedule else { return Ok(None) };
         let name = &one.definition.name;
         let mut firing: Firing = settings::read(&*self.app.store, settings::FIRING, name, &one.trigger)?;
-        if one.distrust(&mut firing, now) {
+        if one.distrust(&mut firing, now, self.app.options.limits.max_poll_wait) {
             self.keep(one, &firing).await?;
         }
         if one.asks()
@@ -179,7 +173,7 @@ impl Scheduler {
             Some(at) if at > now => return Ok(one.next(&firing, now)),
             // Whoever was asked wants to be asked now, whatever the schedule says.
             Some(at) => Due { times: vec![at], newest: Some(at), missed: 0 },
-            None => catch_up::due(schedule, one.last(&firing, now), now, one.catch_up),
+            None => catch_up::due(schedule, one.last(&firing, now), now, one.catch_up, &self.app.options.limits),
         };
         let Some(newest) = newest else { return Ok(one.next(&firing, now)) };
         // What was due while it was turned off is not made up for.
@@ -281,9 +275,12 @@ impl Scheduler {
         }
         let inputs = one.planned.as_ref().and_then(|trigger| trigger.settings.get("inputs")).cloned();
         let inputs = inputs.unwrap_or_default();
-        let asked = poll::ask(self.app.engine.tools(), &inputs, firing.ask_at.as_deref(), now);
-        let late = || Asked::Failed(format!("there was no answer within {} s", ANSWERS_WITHIN.as_secs()));
-        match tokio::time::timeout(ANSWERS_WITHIN, asked).await.unwrap_or_else(|_| late()) {
+        let limits = &self.app.options.limits;
+        let asked = poll::ask(self.app.engine.tools(), &inputs, firing.ask_at.as_deref(), now, limits.max_poll_wait);
+        let within = limits.max_poll_time;
+        let late =
+            || Asked::Failed(format!("there was no answer within {within} (`server.max_poll_time` in windlass.toml)"));
+        match tokio::time::timeout(within.to_std(), asked).await.unwrap_or_else(|_| late()) {
             Asked::Fires { body, beside } => {
                 // Meanwhile there may be another version; and somebody may have turned it off.
                 match again(&self.app, one)?.filter(|current| current.enabled) {

@@ -6,10 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
-use windlass_value::Timestamp;
-
-/// How far the time of a delivery may be from ours.
-pub(crate) const WINDOW_SECONDS: i64 = 300;
+use windlass_value::{Duration, Timestamp};
 
 /// Letters of a delivery's name.
 const ID_BYTES_MAX: usize = 256;
@@ -63,6 +60,7 @@ pub(crate) fn check(
     body: &[u8],
     secret: &str,
     now: Timestamp,
+    age_max: Duration,
 ) -> Result<Proof, Unproven> {
     if !headers.contains_key(scheme.header()) {
         return Err(Unproven::Unsigned);
@@ -80,7 +78,7 @@ pub(crate) fn check(
             if id.is_empty() || id.len() > ID_BYTES_MAX || id.contains('.') {
                 return Err(Unproven::Wrong("`webhook-id` is empty, too long, or has a dot"));
             }
-            is_recent(time, now)?;
+            is_recent(time, now, age_max)?;
             let key = standard_key(secret);
             let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body];
             let given = signatures_of(signature);
@@ -94,7 +92,7 @@ pub(crate) fn check(
             let Some((time, given, mac)) = parts.and_then(|(time, hex)| Some((time, hex, from_hex(hex)?))) else {
                 return Err(Unproven::Wrong("`X-Windlass-Signature` is not `t=SECONDS,v1=HEX`"));
             };
-            is_recent(time, now)?;
+            is_recent(time, now, age_max)?;
             if !fits(secret.as_bytes(), &[time.as_bytes(), b".", body], &mac) {
                 return Err(Unproven::Wrong("`X-Windlass-Signature` does not fit the body and the secret"));
             }
@@ -151,12 +149,12 @@ fn standard_key(secret: &str) -> Vec<u8> {
     decoded.unwrap_or_else(|| secret.as_bytes().to_vec())
 }
 
-fn is_recent(seconds: &str, now: Timestamp) -> Result<(), Unproven> {
+fn is_recent(seconds: &str, now: Timestamp, age_max: Duration) -> Result<(), Unproven> {
     let digits = seconds.bytes().all(|byte| byte.is_ascii_digit()) && !seconds.starts_with('0');
     let Some(at) = seconds.parse::<i64>().ok().filter(|_| digits) else {
         return Err(Unproven::Wrong("the time of the signature is no number of seconds"));
     };
-    match (now.0 / 1_000_000).saturating_sub(at).abs() <= WINDOW_SECONDS {
+    match (now.0 / 1_000_000).saturating_sub(at).unsigned_abs() <= age_max.to_std().as_secs() {
         true => Ok(()),
         false => Err(Unproven::Stale),
     }
@@ -179,6 +177,7 @@ mod tests {
 
     const BODY: &[u8] = br#"{"n": 1}"#;
     const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
+    const AGE: Duration = Duration::from_secs(300);
 
     fn mac(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
         let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key");
@@ -197,8 +196,18 @@ mod tests {
         pairs.iter().map(pair).collect()
     }
 
+    /// The limit says how far the clocks may be apart.
+    #[test]
+    fn a_signature_has_an_age() {
+        let time = (NOW.0 / 1_000_000 - 20).to_string();
+        let signature = format!("t={time},v1={}", hex(&mac(b"key", &[time.as_bytes(), b".", BODY])));
+        let given = headers(&[("x-windlass-signature", &signature)]);
+        let within = |seconds| check(Scheme::Windlass, &given, BODY, "key", NOW, Duration::from_secs(seconds));
+        assert!(within(20).is_ok() && matches!(within(19), Err(Unproven::Stale)));
+    }
+
     fn delivery(scheme: Scheme, given: &[(&'static str, &str)]) -> Result<String, Unproven> {
-        check(scheme, &headers(given), BODY, "key", NOW).map(|proof| proof.delivery)
+        check(scheme, &headers(given), BODY, "key", NOW, AGE).map(|proof| proof.delivery)
     }
 
     #[test]
@@ -209,16 +218,16 @@ mod tests {
         let other = format!("v1,AAAA v1,{standard}");
         let given = headers(&[("webhook-id", "msg_1"), ("webhook-timestamp", time), ("webhook-signature", &other)]);
         for secret in ["key", whsec.as_str()] {
-            let proof = check(Scheme::Standard, &given, BODY, secret, NOW);
+            let proof = check(Scheme::Standard, &given, BODY, secret, NOW, AGE);
             assert_eq!(proof, Ok(Proof { delivery: "standard:msg_1".to_owned() }));
         }
-        assert!(matches!(check(Scheme::Standard, &given, b"other", "key", NOW), Err(Unproven::Wrong(_))));
-        assert!(matches!(check(Scheme::Standard, &given, BODY, "kez", NOW), Err(Unproven::Wrong(_))));
+        assert!(matches!(check(Scheme::Standard, &given, b"other", "key", NOW, AGE), Err(Unproven::Wrong(_))));
+        assert!(matches!(check(Scheme::Standard, &given, BODY, "kez", NOW, AGE), Err(Unproven::Wrong(_))));
 
         let github = format!("sha256={}", hex(&mac(b"key", &[BODY])));
         let given = [("x-hub-signature-256", github.as_str()), ("x-github-delivery", "d-1")];
         assert_eq!(delivery(Scheme::Github, &given), Ok("github:d-1".to_owned()));
-        assert!(check(Scheme::Github, &headers(&given), BODY, "", NOW).is_err());
+        assert!(check(Scheme::Github, &headers(&given), BODY, "", NOW, AGE).is_err());
 
         let small = hex(&mac(b"key", &[time.as_bytes(), b".", BODY]));
         let own = format!("t={time},v1={small}");

@@ -30,7 +30,7 @@ pub fn turn_of(store: &dyn Store, row: &RunRow, plan: &Plan) -> Result<Option<Tu
     let own = plan.triggers.iter().map(|trigger| (trigger, prefix(&plan.name, &trigger.name)));
     let own = own.into_iter().find(|(_, prefix)| row.run.starts_with(prefix));
     let Some((trigger, prefix)) = own else { return Ok(None) };
-    let Some(Bounds { at_once, .. }) = Bounds::of(trigger) else { return Ok(None) };
+    let Some(Bounds { at_once, .. }) = Bounds::of(trigger, 0) else { return Ok(None) };
     let filter = RunFilter {
         definition: Some(row.definition.clone()),
         unfinished: true,

@@ -429,18 +429,14 @@ pub(crate) fn is_engines_own(kind: &str) -> bool {
     RESERVED.contains(&kind.split('.').next().unwrap_or_default())
 }
 
-/// Longest type of an event, and most bytes of its data.
+/// Longest type of an event.
 const TYPE_MAX: usize = 64;
-const DATA_MAX: usize = 64 * 1024;
 
 impl Progress {
     /// What is wrong with it, if something is. `task.progress` may be said as such.
     pub(crate) fn problem(&mut self) -> Option<String> {
         if self.r#type.as_deref() == Some(EventKind::TASK_PROGRESS) {
             self.r#type = None;
-        }
-        if self.data.size_up_to(DATA_MAX) > DATA_MAX {
-            return Some(format!("`data` has more than {DATA_MAX} bytes"));
         }
         let kind = self.r#type.as_deref()?;
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);

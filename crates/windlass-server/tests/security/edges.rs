@@ -11,8 +11,9 @@ use axum::routing::{get, post};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
+use windlass_core::ServerLimits;
 use windlass_server::auth::{Allowed, Public, Read, Scope};
-use windlass_server::{App, BODY_BYTES_MAX, ServerOptions, layered};
+use windlass_server::{App, ServerOptions, layered};
 
 use crate::world::{World, asking, from};
 
@@ -211,7 +212,7 @@ async fn errors_of_the_routes_are_problems() {
     let cases = [
         (take("text/plain", Body::from("{}")), 415, "WND-3014"),
         (take("application/json", Body::from("{")), 400, "WND-3000"),
-        (take("application/json", Body::from(vec![b' '; BODY_BYTES_MAX + 1])), 413, "WND-3005"),
+        (take("application/json", Body::from(vec![b' '; ServerLimits::default().max_body_bytes + 1])), 413, "WND-3005"),
         (asking("GET", "/takes", None, None), 405, "WND-3015"),
         (asking("GET", "/api/v1/nowhere", None, None), 404, "WND-3003"),
         (asking("GET", "/panics", None, None), 500, "WND-3099"),
@@ -225,7 +226,10 @@ async fn errors_of_the_routes_are_problems() {
 
 #[tokio::test]
 async fn streams_are_counted_and_end_with_the_server() {
-    let world = with_routes(ServerOptions { streams_per_token_max: 2, ..ServerOptions::default() });
+    let world = with_routes(ServerOptions {
+        limits: ServerLimits { max_streams_per_token: 2, ..ServerLimits::default() },
+        ..ServerOptions::default()
+    });
     let open = || async {
         let request = asking("GET", "/stream", Some(&world.first), None);
         world.routes.clone().oneshot(request).await.unwrap()

@@ -3,6 +3,7 @@
 
 mod audit;
 mod edges;
+mod limits;
 mod listener;
 mod routes;
 mod tokens;

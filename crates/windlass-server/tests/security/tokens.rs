@@ -110,7 +110,7 @@ fn two_who_revoke_each_other_do_not_both_succeed() {
         let make = |name: &str| {
             let wanted =
                 tokens::Wanted { name: name.to_owned(), scopes: vec![Scope::Admin], expires_at: None, by: None };
-            tokens::create(&store, wanted).unwrap().0.id
+            tokens::create(&store, wanted, usize::MAX).unwrap().0.id
         };
         let (one, other) = (make("one"), make("other"));
         std::thread::scope(|scope| {
@@ -151,7 +151,7 @@ async fn another_process_makes_and_revokes_beside_the_server() {
     let world = World::new();
     let beside = SqliteStore::open(world.directory.path(), SqliteOptions::default()).unwrap();
     let wanted = tokens::Wanted { name: "beside".to_owned(), scopes: vec![Scope::Read], expires_at: None, by: None };
-    let (token, secret) = tokens::create(&beside, wanted).unwrap();
+    let (token, secret) = tokens::create(&beside, wanted, usize::MAX).unwrap();
     let ask = || asking("GET", "/metrics", Some(secret.reveal()), None);
     assert_eq!(world.ask(ask()).await.status, StatusCode::OK);
     tokens::revoke(&beside, &token.id).unwrap();

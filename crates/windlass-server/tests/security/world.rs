@@ -102,7 +102,7 @@ impl World {
 
     pub(crate) fn token(&self, scopes: &[Scope]) -> (Token, String) {
         let wanted = Wanted { name: "trial".to_owned(), scopes: scopes.to_vec(), expires_at: None, by: None };
-        let (token, secret) = tokens::create(&*self.store, wanted).unwrap();
+        let (token, secret) = tokens::create(&*self.store, wanted, usize::MAX).unwrap();
         (token, secret.reveal().to_owned())
     }
 

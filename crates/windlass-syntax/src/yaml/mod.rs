@@ -61,7 +61,7 @@ pub fn parse_yaml(
         places: Places::new(text),
         events: Parser::new_from_str(text),
         rules: rules.into(),
-        references: References::default(),
+        references: References::new(limits.bytes),
         depth_max: limits.depth.min(DEPTH_CEILING),
         diagnostics,
     };
@@ -155,7 +155,9 @@ impl<'a> Reader<'a> {
         if depth > self.depth_max {
             let message = format!("the file nests deeper than {}", self.depth_max);
             let problem = Diagnostic::error(TOO_DEEP, Span::new(span.start, span.start + 1), message);
-            return Err(Box::new(problem.hint("raise `definition_depth_max` in windlass.toml if this is meant")));
+            return Err(Box::new(
+                problem.hint("raise `limits.definition_depth_max` in windlass.toml if this is meant"),
+            ));
         }
         let anchor = match &event {
             Event::Scalar(_, _, anchor, _) | Event::SequenceStart(anchor, _) | Event::MappingStart(anchor, _) => {

@@ -6,15 +6,15 @@ use super::{NOT_SUPPORTED, Parsed, not_supported};
 use crate::json::{MALFORMED, TOO_DEEP};
 use crate::{Diagnostic, Key, Kind, Node, Span};
 
-/// What all copies of a file may cost together, roughly in bytes.
-const COPIED_MAX: usize = 8 << 20;
+/// What all copies of a file may cost together, roughly in bytes: so many times what a definition may have.
+const COPIES_MAX: usize = 8;
 /// A node costs this much, whatever it holds.
 const NODE_COST: usize = 64;
 
-#[derive(Default)]
 pub(super) struct References {
     anchored: HashMap<usize, Anchored>,
     copied: usize,
+    copied_max: usize,
 }
 
 struct Anchored {
@@ -24,6 +24,10 @@ struct Anchored {
 }
 
 impl References {
+    pub(crate) fn new(file_bytes_max: usize) -> References {
+        References { anchored: HashMap::new(), copied: 0, copied_max: file_bytes_max.saturating_mul(COPIES_MAX) }
+    }
+
     /// Nothing that has no anchor is kept: 0 is none.
     pub(crate) fn keep(&mut self, anchor: usize, node: &Node) -> Parsed<()> {
         if anchor == 0 {
@@ -45,7 +49,9 @@ impl References {
         let (cost, height) = (found.cost, found.height);
         if height > depth_left {
             let problem = Diagnostic::error(TOO_DEEP, span, "with this alias the file nests too deep");
-            return Err(Box::new(problem.hint("raise `definition_depth_max` in windlass.toml if this is meant")));
+            return Err(Box::new(
+                problem.hint("raise `limits.definition_depth_max` in windlass.toml if this is meant"),
+            ));
         }
         let node = match &found.node.kind {
             kind @ (Kind::List(_) | Kind::Map(_)) => Node::new(span, kind.clone()),
@@ -57,10 +63,10 @@ impl References {
 
     fn spend(&mut self, cost: usize, span: Span) -> Parsed<()> {
         self.copied = self.copied.saturating_add(cost);
-        match self.copied <= COPIED_MAX {
+        match self.copied <= self.copied_max {
             true => Ok(()),
             false => {
-                let hint = "write out what is needed, without anchors";
+                let hint = "write out what is needed, without anchors, or raise `limits.definition_bytes_max` in windlass.toml";
                 Err(not_supported(span, "the aliases of this file stand for too much", hint))
             }
         }

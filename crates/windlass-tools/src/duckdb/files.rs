@@ -12,8 +12,7 @@ use windlass_core::ErrorInfo;
 use super::failed;
 use crate::sql::blocking::Stop;
 
-/// How long a call waits for a file that another program has open, and how long between two tries.
-const BUSY: Duration = Duration::from_secs(5);
+/// How long a call waits between two tries to open a file that another program has open.
 const TRY: Duration = Duration::from_millis(50);
 
 /// Of the whole process, as the rule is: there may be several tools.
@@ -30,6 +29,7 @@ struct File {
 pub(super) fn with<T>(
     database: &str,
     stop: &Stop,
+    lock_wait: Duration,
     work: impl FnOnce(&Connection) -> Result<T, ErrorInfo>,
 ) -> Result<T, ErrorInfo> {
     if database.is_empty() || database.starts_with(":memory:") {
@@ -38,7 +38,7 @@ pub(super) fn with<T>(
     }
     let user = User::new(one_name(Path::new(database)));
     // Its own connection ends before it leaves the file.
-    let connection = user.connect(database, stop)?;
+    let connection = user.connect(database, stop, lock_wait)?;
     work(&connection)
 }
 
@@ -54,11 +54,11 @@ impl User {
         User { path, file }
     }
 
-    fn connect(&self, database: &str, stop: &Stop) -> Result<Connection, ErrorInfo> {
+    fn connect(&self, database: &str, stop: &Stop, lock_wait: Duration) -> Result<Connection, ErrorInfo> {
         let mut file = held(&self.file);
         let first = match file.first.take() {
             Some(first) => first,
-            None => patiently(database, stop)?,
+            None => patiently(database, stop, lock_wait)?,
         };
         let own = first.try_clone().map_err(|error| failed(&error, None));
         file.first = Some(first);
@@ -92,12 +92,12 @@ fn config() -> Result<Config, Error> {
     Config::default().enable_autoload_extension(false)
 }
 
-fn patiently(database: &str, stop: &Stop) -> Result<Connection, ErrorInfo> {
+fn patiently(database: &str, stop: &Stop, lock_wait: Duration) -> Result<Connection, ErrorInfo> {
     let begun = Instant::now();
     loop {
         match config().and_then(|config| Connection::open_with_flags(database, config)) {
             Ok(connection) => return Ok(connection),
-            Err(error) if error.to_string().contains("Could not set lock") && begun.elapsed() < BUSY => {
+            Err(error) if error.to_string().contains("Could not set lock") && begun.elapsed() < lock_wait => {
                 stop.check()?;
                 std::thread::sleep(TRY);
             }

@@ -4,7 +4,6 @@
 //! for is sent to the server it is meant for and taken out of what comes back.
 
 use std::sync::Arc;
-use std::time::Duration as StdDuration;
 
 use hyper::header::{self, HeaderName};
 use windlass_core::{ErrorInfo, TaskOutcome};
@@ -92,7 +91,7 @@ impl HttpCallTool {
         let input = Input::of("http_call", &whole)?;
         let facts = input.given("auth").map(|auth| resolve(auth, &*self.credentials)).transpose()?;
         let login = facts.as_ref().map(Login::of).transpose()?;
-        let (manner, total) = times(&input)?;
+        let (manner, total) = times(&input, self.http.0.options.connect_timeout)?;
         let mut wanted = translated(&input)?;
         if let Some(total) = total {
             wanted.insert("timeout", total.as_secs_f64().to_string());
@@ -103,7 +102,7 @@ impl HttpCallTool {
             wanted.insert("queries", Value::map(queries));
         }
         call.input = Value::map(wanted);
-        let mut request = Request::from_call(call, &self.http.0.user_agent)?;
+        let mut request = Request::from_call(call, &self.http.0.usual)?;
         // As they are in the credential, and as they travel.
         let mut secrets: Vec<Redaction> = facts.iter().map(Credential::redaction).collect();
         if let Some(Login::Header(name, value)) = login {
@@ -224,7 +223,7 @@ fn form(fields: &Map) -> Value {
 }
 
 /// How the connection is made, and how long all may take.
-fn times(input: &Input<'_>) -> Result<(Manner, Option<Duration>), ErrorInfo> {
+fn times(input: &Input<'_>, usual: Duration) -> Result<(Manner, Option<Duration>), ErrorInfo> {
     let verified = match input.given("verify_ssl") {
         None => true,
         Some(value) => value.as_bool().ok_or_else(|| bad("`verify_ssl` is neither true nor false"))?,
@@ -234,13 +233,8 @@ fn times(input: &Input<'_>) -> Result<(Manner, Option<Duration>), ErrorInfo> {
     let Value::Map(parts) = value else { return Ok((manner, Some(span(value)?))) };
     let part = |name: &str| parts.get(name).filter(|value| !value.is_null()).map(span).transpose();
     let (connect, read) = (part("connect")?, part("read")?);
-    let connect_std = connect.map_or(manner.connect, Duration::to_std);
-    let total = read.map(|read| read.saturating_add(Duration(micros(connect_std))));
-    Ok((Manner { connect: connect_std, ..manner }, total))
-}
-
-fn micros(span: StdDuration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+    let total = read.map(|read| read.saturating_add(connect.unwrap_or(usual)));
+    Ok((Manner { connect: connect.map(Duration::to_std), ..manner }, total))
 }
 
 /// The reply in the words of playbooks. The facts are there also without a reply.

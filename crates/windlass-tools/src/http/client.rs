@@ -23,7 +23,6 @@ use crate::tls;
 /// Shorter than the keep-alive of common servers (five seconds and up), so that a request seldom meets a connection
 /// which its server is just closing.
 const IDLE: Duration = Duration::from_secs(4);
-const CONNECT: Duration = Duration::from_secs(15);
 /// Definitions name few; more would be computed ones.
 const MANNERS_MAX: usize = 32;
 
@@ -31,6 +30,7 @@ type Body = Full<Bytes>;
 
 pub(super) struct Client {
     outbound: Outbound,
+    connect: Duration,
     usual: Pools,
     /// For calls that want a connection made in another way.
     others: Mutex<BTreeMap<Manner, Arc<Pools>>>,
@@ -39,19 +39,21 @@ pub(super) struct Client {
 /// How a call wants its connection made.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Manner {
-    pub(super) connect: Duration,
+    /// None: the client's own time.
+    pub(super) connect: Option<Duration>,
     /// The server must show a certificate that this machine trusts.
     pub(super) verified: bool,
 }
 
 impl Default for Manner {
     fn default() -> Manner {
-        Manner { connect: CONNECT, verified: true }
+        Manner { connect: None, verified: true }
     }
 }
 
 struct Pools {
     manner: Manner,
+    connect: Duration,
     plain: Pool<Connector, Body>,
     /// Made when the first `https` address is called: reading the machine's root certificates takes milliseconds that a
     /// short run on plain HTTP need not spend.
@@ -59,9 +61,10 @@ struct Pools {
 }
 
 impl Client {
-    pub(super) fn new(outbound: Outbound) -> Client {
-        let usual = Pools::new(&outbound, Manner::default());
-        Client { outbound, usual, others: Mutex::default() }
+    pub(super) fn new(outbound: Outbound, connect: windlass_value::Duration) -> Client {
+        let connect = connect.to_std();
+        let usual = Pools::new(&outbound, Manner::default(), connect);
+        Client { outbound, connect, usual, others: Mutex::default() }
     }
 
     pub(super) async fn send(&self, request: &Request) -> Result<Response<Incoming>, ErrorInfo> {
@@ -77,13 +80,14 @@ impl Client {
         if others.len() >= MANNERS_MAX && !others.contains_key(&manner) {
             others.clear();
         }
-        others.entry(manner).or_insert_with(|| Arc::new(Pools::new(&self.outbound, manner))).clone()
+        others.entry(manner).or_insert_with(|| Arc::new(Pools::new(&self.outbound, manner, self.connect))).clone()
     }
 }
 
 impl Pools {
-    fn new(outbound: &Outbound, manner: Manner) -> Pools {
-        Pools { manner, plain: pool(Connector::new(outbound, manner.connect)), secure: OnceLock::new() }
+    fn new(outbound: &Outbound, manner: Manner, usual: Duration) -> Pools {
+        let connect = manner.connect.unwrap_or(usual);
+        Pools { manner, connect, plain: pool(Connector::new(outbound, connect)), secure: OnceLock::new() }
     }
 
     async fn send(&self, outbound: &Outbound, request: &Request) -> Result<Response<Incoming>, ErrorInfo> {
@@ -92,7 +96,7 @@ impl Pools {
         let pending = if uri.scheme_str() == Some("https") {
             let secure = self.secure.get_or_init(|| {
                 let config = if self.manner.verified { tls::trusting(tls::machine_roots()) } else { tls::unchecked() };
-                config.map(|config| pool(over_tls(Connector::new(outbound, self.manner.connect), config)))
+                config.map(|config| pool(over_tls(Connector::new(outbound, self.connect), config)))
             });
             secure.as_ref().map_err(|error| failure::connection(method, uri, error))?.request(message)
         } else {

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::{Method, StatusCode, Uri};
@@ -12,7 +13,7 @@ use super::uri::shown;
 use crate::outbound::Refused;
 
 /// The definition asks for something that cannot be sent; `what` completes the code `BadRequest…`.
-pub(super) fn bad_request(what: &str, message: impl Display, hint: &str) -> ErrorInfo {
+pub(super) fn bad_request(what: &str, message: impl Display, hint: impl Into<Arc<str>>) -> ErrorInfo {
     ErrorInfo::new(format!("BadRequest{what}"), "input", message.to_string()).hint(hint)
 }
 
@@ -20,9 +21,13 @@ pub(super) fn cancelled(method: &Method, uri: &Uri) -> ErrorInfo {
     ErrorInfo::new("Cancelled", "cancelled", format!("{method} {} was cancelled", shown(uri)))
 }
 
-pub(super) fn timeout(method: &Method, uri: &Uri, limit: Duration) -> ErrorInfo {
+pub(super) fn timeout(method: &Method, uri: &Uri, limit: Duration, by_default: bool) -> ErrorInfo {
     let message = format!("{method} {} gave no complete reply within {limit:?}", shown(uri));
-    ErrorInfo::new("timeout", "timeout", message)
+    let error = ErrorInfo::new("timeout", "timeout", message);
+    match by_default {
+        true => error.hint("give a `timeout`, or raise `limits.default_http_time` in windlass.toml"),
+        false => error,
+    }
 }
 
 /// `body` is what may be shown of it.
@@ -45,7 +50,7 @@ pub(super) fn bad_json(request: &Request, problem: &str, excerpt: &str) -> Error
 pub(super) fn too_large(request: &Request, max: usize) -> ErrorInfo {
     let message = format!("{} {} sent a body of more than {max} bytes", request.method, shown(&request.uri));
     ErrorInfo::new("ReplyTooLarge", "limit", message)
-        .hint("ask for less at a time (a page, a filter), or raise the limit of reply bytes")
+        .hint("ask for less at a time (a page, a filter), or raise `limits.tool_reply_bytes_max` in windlass.toml")
         .replied()
 }
 
@@ -57,7 +62,7 @@ pub(super) fn bad_encoding(request: &Request, problem: &str) -> ErrorInfo {
 pub(super) fn too_many_redirects(request: &Request, max: usize) -> ErrorInfo {
     let message = format!("{} {} redirects again after {max} redirects", request.method, shown(&request.uri));
     ErrorInfo::new("TooManyRedirects", "http", message)
-        .hint("`redirect: manual` gives the redirect itself as the reply")
+        .hint("`redirect: manual` gives the redirect itself as the reply; `limits.max_http_redirects` in windlass.toml")
         .replied()
 }
 
@@ -113,6 +118,7 @@ fn hint_for(reason: &str) -> Option<&'static str> {
     let hints = [
         ("refused", "is the service running, and is the port right?"),
         ("lookup", "is the host name spelled right, and is there a network?"),
+        ("deadline", "is the host reachable? `limits.max_connect_time` in windlass.toml says how long it is tried"),
         ("certificate", "the certificate must be for this host, in date and signed by a root this machine trusts"),
     ];
     hints.into_iter().find(|(word, _)| reason.contains(word)).map(|(_, hint)| hint)

@@ -30,7 +30,7 @@ impl HttpTool {
         call: &ToolCall,
         configured: &ConfiguredRequest<'_>,
     ) -> Result<StreamedReply, ErrorInfo> {
-        let request = Request::configured(call, configured, &self.0.user_agent)?;
+        let request = Request::configured(call, configured, &self.0.usual)?;
         let (request, response) = self.0.follow(request).await?;
         Ok(StreamedReply { request, response, bytes_max: self.0.reply_bytes_max, bytes: 0 })
     }

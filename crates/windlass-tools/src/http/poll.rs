@@ -6,6 +6,7 @@ use hyper::{Response, StatusCode, Uri};
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_value::{Duration, Map, Value};
 
+use super::HttpOptions;
 use super::failure::{self, bad_request};
 use super::redirect::{join, origin};
 use super::reply::{retry_after, retry_after_ms};
@@ -13,11 +14,8 @@ use super::request::{IDEMPOTENCY_KEY, Request, given, is_secret};
 use super::uri;
 use crate::secret::Redaction;
 
-/// For servers that do not say when to ask.
-const WAIT_DEFAULT: Duration = Duration::from_secs(20);
-/// Bounds for those that do: a poll should neither hammer a server nor fall asleep.
+/// A poll should not hammer a server that asks for it.
 const WAIT_MIN: Duration = Duration::from_secs(1);
-const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// Where the result of an accepted request will be, and when to look for it.
 pub(crate) struct Pending {
@@ -30,7 +28,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn of(request: &Request, response: &Response<Incoming>) -> Option<Pending> {
+    pub(super) fn of(request: &Request, response: &Response<Incoming>, options: &HttpOptions) -> Option<Pending> {
         if !request.follows_up || response.status() != StatusCode::ACCEPTED {
             return None;
         }
@@ -41,7 +39,7 @@ impl Pending {
             None => return None,
         };
         let wait = retry_after(response.headers()).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms);
-        let after = wait.unwrap_or(WAIT_DEFAULT).clamp(WAIT_MIN, WAIT_MAX);
+        let after = wait.unwrap_or(options.poll_wait).min(options.poll_wait_max).max(WAIT_MIN);
         Some(Pending { location, after, by: request.uri.clone(), redaction: request.redaction.clone() })
     }
 

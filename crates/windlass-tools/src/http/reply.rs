@@ -12,6 +12,7 @@ use hyper::header::{self, HeaderMap};
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_value::{Map, Timestamp, Value, to_json};
 
+use super::HttpOptions;
 use super::content::{NotJson, body_value};
 use super::failure;
 use super::poll::Pending;
@@ -33,9 +34,9 @@ pub(crate) struct Reply {
     pub(crate) pending: Option<Pending>,
 }
 
-pub(super) async fn read_reply(request: &Request, response: Response<Incoming>, bytes_max: usize) -> Reply {
-    let pending = Pending::of(request, &response);
-    let outcome = outcome(request, response, bytes_max).await;
+pub(super) async fn read_reply(request: &Request, response: Response<Incoming>, options: &HttpOptions) -> Reply {
+    let pending = Pending::of(request, &response, options);
+    let outcome = outcome(request, response, options.reply_bytes_max).await;
     // A reply that broke off in the middle is none.
     let broken = outcome.error.as_ref().is_some_and(|error| !error.replied);
     Reply { pending: pending.filter(|_| !broken), outcome }

@@ -17,11 +17,17 @@ use super::poll;
 use super::uri::{self, Target};
 use crate::secret::{Redaction, Secret};
 
-const REDIRECTS_MAX: usize = 10;
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const RUN: HeaderName = HeaderName::from_static("x-windlass-run");
 const PATH: HeaderName = HeaderName::from_static("x-windlass-path");
 const ATTEMPT: HeaderName = HeaderName::from_static("x-windlass-attempt");
+
+/// What a client adds to requests that do not say.
+pub(super) struct Usual {
+    pub(super) user_agent: HeaderValue,
+    /// Also the most that a request may ask for.
+    pub(super) redirects_max: usize,
+}
 
 pub(super) struct Request {
     pub(super) method: Method,
@@ -59,7 +65,7 @@ pub struct ConfiguredRequest<'a> {
 }
 
 impl Request {
-    pub(super) fn from_call(call: &ToolCall, user_agent: &HeaderValue) -> Result<Request, ErrorInfo> {
+    pub(super) fn from_call(call: &ToolCall, usual: &Usual) -> Result<Request, ErrorInfo> {
         let Some(input) = call.input.as_map() else {
             let message = format!("the input is {}, not an object", call.input.kind());
             return Err(bad_request("Input", message, "an http call takes an object with at least `uri`"));
@@ -69,7 +75,7 @@ impl Request {
         let body = given(input, "body").map(|value| body::add(value, &mut headers)).transpose()?.unwrap_or_default();
         add_cookie(input, &mut headers)?;
         add_authentication(input, login, &mut headers)?;
-        headers.entry(header::USER_AGENT).or_insert_with(|| user_agent.clone());
+        headers.entry(header::USER_AGENT).or_insert_with(|| usual.user_agent.clone());
         add_identity(call, &mut headers);
         let redaction = redaction(&headers);
         Ok(Request {
@@ -78,7 +84,7 @@ impl Request {
             headers,
             body,
             timeout: timeout(input)?.into_iter().chain(call.timeout).min(),
-            redirects_max: redirects_max(input)?,
+            redirects_max: redirects_max(input, usual.redirects_max)?,
             own_origin: false,
             follows_up: poll::is_wanted(input)?,
             is_poll: call.goes_on,
@@ -91,7 +97,7 @@ impl Request {
     pub(super) fn configured(
         call: &ToolCall,
         from: &ConfiguredRequest<'_>,
-        user_agent: &HeaderValue,
+        usual: &Usual,
     ) -> Result<Request, ErrorInfo> {
         let Target { uri, login } = uri::parse(from.url, None)?;
         let mut headers = HeaderMap::new();
@@ -104,7 +110,7 @@ impl Request {
         if from.body.is_some() {
             headers.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         }
-        headers.entry(header::USER_AGENT).or_insert_with(|| user_agent.clone());
+        headers.entry(header::USER_AGENT).or_insert_with(|| usual.user_agent.clone());
         add_identity(call, &mut headers);
         Ok(Request {
             method: from.method.clone(),
@@ -112,7 +118,7 @@ impl Request {
             headers,
             body,
             timeout: from.timeout.into_iter().chain(call.timeout).min(),
-            redirects_max: Some(REDIRECTS_MAX),
+            redirects_max: Some(usual.redirects_max),
             own_origin: from.own_origin,
             follows_up: true,
             is_poll: call.goes_on,
@@ -123,12 +129,12 @@ impl Request {
     }
 
     /// As a program has put it together.
-    pub(super) fn plain(request: hyper::Request<Bytes>, user_agent: &HeaderValue) -> Result<Request, ErrorInfo> {
+    pub(super) fn plain(request: hyper::Request<Bytes>, usual: &Usual) -> Result<Request, ErrorInfo> {
         let (head, body) = request.into_parts();
         let Target { uri, login } = uri::parse(&head.uri.to_string(), None)?;
         let mut headers = head.headers;
         add_authentication(&Map::new(), login, &mut headers)?;
-        headers.entry(header::USER_AGENT).or_insert_with(|| user_agent.clone());
+        headers.entry(header::USER_AGENT).or_insert_with(|| usual.user_agent.clone());
         let redaction = redaction(&headers);
         Ok(Request {
             method: head.method,
@@ -332,17 +338,19 @@ fn timeout(input: &Map) -> Result<Option<Duration>, ErrorInfo> {
     timeout.filter(|timeout| *timeout > Duration::ZERO).map(Some).ok_or_else(problem)
 }
 
-fn redirects_max(input: &Map) -> Result<Option<usize>, ErrorInfo> {
-    let problem =
-        || bad_request("Redirect", "`redirect` is not understood", "`follow`, `manual`, or at most how many (to 10)");
+fn redirects_max(input: &Map, most: usize) -> Result<Option<usize>, ErrorInfo> {
+    let problem = || {
+        let hint = format!(
+            "`follow`, `manual`, or at most how many (to {most}: `limits.max_http_redirects` in windlass.toml)"
+        );
+        bad_request("Redirect", "`redirect` is not understood", hint)
+    };
     match given(input, "redirect") {
-        None | Some(Value::Bool(true)) => Ok(Some(REDIRECTS_MAX)),
+        None | Some(Value::Bool(true)) => Ok(Some(most)),
         Some(Value::Bool(false)) => Ok(None),
-        Some(Value::Str(word)) if word.eq_ignore_ascii_case("follow") => Ok(Some(REDIRECTS_MAX)),
+        Some(Value::Str(word)) if word.eq_ignore_ascii_case("follow") => Ok(Some(most)),
         Some(Value::Str(word)) if word.eq_ignore_ascii_case("manual") => Ok(None),
-        Some(Value::Int(max)) => {
-            usize::try_from(*max).ok().filter(|max| *max <= REDIRECTS_MAX).map(Some).ok_or_else(problem)
-        }
+        Some(Value::Int(max)) => usize::try_from(*max).ok().filter(|max| *max <= most).map(Some).ok_or_else(problem),
         Some(_) => Err(problem()),
     }
 }

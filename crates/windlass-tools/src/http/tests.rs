@@ -28,7 +28,7 @@ async fn ends_when_cancelled_while_the_server_thinks() {
         stream
     });
     let inner = inner();
-    let request = Request::from_call(&call, &inner.user_agent);
+    let request = Request::from_call(&call, &inner.usual);
     let error = inner.run(request, async { cancelled.await.unwrap() }).await.outcome.error.unwrap();
     assert_eq!((&*error.code, &*error.kind, error.replied), ("Cancelled", "cancelled", false));
     drop(server.await.unwrap());
@@ -39,7 +39,7 @@ async fn sends_nothing_when_cancelled_before() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let call = call(format!("http://{}/x", listener.local_addr().unwrap()));
     let inner = inner();
-    let request = Request::from_call(&call, &inner.user_agent);
+    let request = Request::from_call(&call, &inner.usual);
     let outcome = inner.run(request, std::future::ready(())).await.outcome;
     assert_eq!(&*outcome.error.unwrap().code, "Cancelled");
     let accepted = tokio::time::timeout(std::time::Duration::from_millis(20), listener.accept()).await;

@@ -87,7 +87,13 @@ impl Pool {
         };
         let connected = tokio::time::timeout(self.connect_timeout, connecting).await;
         let (client, wire) = connected.map_err(|_| {
-            Failure::unreachable(&self.place, &format!("no connection within {:?}", self.connect_timeout))
+            Failure::unreachable(
+                &self.place,
+                &format!(
+                    "no connection within {:?} (`limits.max_connect_time` in windlass.toml)",
+                    self.connect_timeout
+                ),
+            )
         })??;
         // Ends with the connection; what goes wrong there, the client says as well.
         tokio::spawn(async move {

@@ -264,7 +264,8 @@ def as_json(value):
             message = "the result holds itself, or is nested too deep"
         raise NotJson(message) from None
     if len(data) > LIMITS["result"]:
-        raise NotJson("the result has %d bytes as JSON, more than %d" % (len(data), LIMITS["result"]))
+        message = "the result has %d bytes as JSON, more than %d (`limits.max_python_result_bytes` in windlass.toml)"
+        raise NotJson(message % (len(data), LIMITS["result"]))
     return data, converter.decimals
 
 

@@ -28,7 +28,13 @@ pub(crate) trait Session {
     fn command(&self, sql: &str) -> Result<(), ErrorInfo>;
 
     /// All statements of one entry, each with a table.
-    fn run(&self, entry: &Entry<'_>, stop: &Stop, tables: &mut Vec<Table>) -> Result<(), ErrorInfo>;
+    fn run(
+        &self,
+        entry: &Entry<'_>,
+        stop: &Stop,
+        rows_bytes_max: usize,
+        tables: &mut Vec<Table>,
+    ) -> Result<(), ErrorInfo>;
 }
 
 /// Tells the thread that nobody waits any more.
@@ -111,12 +117,17 @@ impl Drop for Watched {
 }
 
 /// One call of a tool with `database` and `statements`; `work` gets both on its own thread.
-pub(crate) async fn call<W>(tool: &'static str, call: &ToolCall, work: W) -> Result<TaskOutcome, ErrorInfo>
+pub(crate) async fn call<W>(
+    tool: &'static str,
+    call: &ToolCall,
+    timeout: Duration,
+    work: W,
+) -> Result<TaskOutcome, ErrorInfo>
 where
     W: FnOnce(&str, &[Entry<'_>], &Stop) -> Result<Vec<Table>, ErrorInfo> + Send + 'static,
 {
     let input = Input::of(tool, &call.input)?;
-    let limit = input.limit(call, Duration::from_secs(3600))?;
+    let limit = input.limit(call, timeout)?;
     input.text("database")?.ok_or_else(|| bad(format!("`{tool}` has no `database`")))?;
     super::entries(&input)?;
     let (whole, stop) = (call.input.clone(), Stop::default());
@@ -140,12 +151,13 @@ pub(crate) fn transaction<S: Session>(
     session: &S,
     entries: &[Entry<'_>],
     stop: &Stop,
+    rows_bytes_max: usize,
 ) -> Result<Vec<Table>, ErrorInfo> {
     let together = !entries.iter().any(S::is_alone);
     if together {
         session.command("BEGIN")?;
     }
-    let done = all(session, entries, stop).and_then(|tables| {
+    let done = all(session, entries, stop, rows_bytes_max).and_then(|tables| {
         if together {
             session.command("COMMIT")?;
         }
@@ -158,11 +170,16 @@ pub(crate) fn transaction<S: Session>(
     done
 }
 
-fn all<S: Session>(session: &S, entries: &[Entry<'_>], stop: &Stop) -> Result<Vec<Table>, ErrorInfo> {
+fn all<S: Session>(
+    session: &S,
+    entries: &[Entry<'_>],
+    stop: &Stop,
+    rows_bytes_max: usize,
+) -> Result<Vec<Table>, ErrorInfo> {
     let mut tables = Vec::new();
     for entry in entries {
         stop.check()?;
-        session.run(entry, stop, &mut tables)?;
+        session.run(entry, stop, rows_bytes_max, &mut tables)?;
     }
     // What nobody waits for has failed, and leaves nothing behind.
     stop.check()?;

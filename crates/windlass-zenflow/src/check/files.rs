@@ -10,9 +10,6 @@ use crate::read::Reader;
 use windlass_dialect::Findings;
 use windlass_dialect::{Disk, FileProblem};
 
-/// Bytes of one file.
-const BYTES_MAX: u64 = 10 << 20;
-
 impl Reader<'_> {
     pub(crate) fn files(&mut self, document: &Document) {
         let lenient = document.extensions.lenient_files;
@@ -36,14 +33,16 @@ impl Reader<'_> {
         let Some(folder) = elsewhere.as_ref().or(self.folder) else { return };
         let looked = folder.find(path).and_then(|found| folder.files.size(&found).map_err(Trouble::File));
         let hint = "the path is relative to the workflow's folder; `x-windlass: {contextFiles: lenient}` lets steps run without";
+        let most = self.options.limits.max_context_file_bytes;
         match looked {
-            Ok(size) if size <= BYTES_MAX => {}
+            Ok(size) if size <= most => {}
             Err(Trouble::File(FileProblem::NobodyLooks)) => {}
             Ok(_) if lenient => {}
             Err(Trouble::File(_)) if lenient => {}
             Ok(size) => {
-                let message = format!("`{}` has {size} bytes, more than the {BYTES_MAX} of a context file", path.value);
-                self.error(codes::VALIDATION, path.span, message, "take less of it along");
+                let message = format!("`{}` has {size} bytes, more than the {most} of a context file", path.value);
+                let hint = "take less of it along, or raise `limits.max_context_file_bytes` in windlass.toml";
+                self.error(codes::VALIDATION, path.span, message, hint);
             }
             Err(Trouble::Written(why)) => {
                 self.error(codes::VALIDATION, path.span, format!("`{}` {why}", path.value), paths::HINT);

@@ -10,20 +10,14 @@ use windlass_core::plan::{
 use windlass_syntax::Span;
 use windlass_value::{Duration, Map, Mode, Value, to_json};
 
-use super::coordinator::{COORDINATOR, SETTLES, SETTLES_BETWEEN};
+use super::coordinator::{COORDINATOR, PART_BETWEEN};
 use super::planner::{Here, Planner, Told, folder, limited, own, rule, silent, texts};
 use super::tools::{SUBMIT_RESULT, send_message, submit_result};
 use crate::document::{Agent, Spanned, Step};
 use crate::options::ContextFiles;
 
-/// Model calls of an agent that says nothing of its own.
-const TURNS: u64 = 50;
-
 /// Tries of a model call after the first, if nobody says anything.
 const CALL_RETRIES: u64 = 2;
-
-/// How often a step may be given mail.
-const WAKES: u64 = 10;
 
 /// What is tried again of a model call: the service is overloaded, or could not be reached.
 const AGAIN_ON: [&str; 4] = ["429", "5xx", "connection", "timeout"];
@@ -89,9 +83,9 @@ impl<'d> AgentStep<'d> {
         self.agent.and_then(|agent| agent.result_schema.as_ref()).map(|schema| &schema.value)
     }
 
-    fn turns(&self) -> u64 {
+    fn turns(&self, default: u64) -> u64 {
         let turns = self.agent.and_then(|agent| agent.max_turns).map(|turns| turns.value);
-        turns.filter(|turns| *turns > 0).unwrap_or(TURNS)
+        turns.filter(|turns| *turns > 0).unwrap_or(default)
     }
 
     fn system(&self) -> Value {
@@ -157,6 +151,7 @@ impl Planner<'_> {
         }
         first.insert("files", !step.files.is_empty());
         first.insert("context", !self.coordinated);
+        first.insert("caps", self.caps());
         ("first", first)
     }
 
@@ -193,13 +188,14 @@ impl Planner<'_> {
         }
         self.pipeline(id, tasks);
         let output = self.plain("results", span);
+        let wakes = self.options.limits.max_agent_wakes;
         let node = self.get(id);
         node.hidden = step.hidden;
         node.scope = true;
         node.meters = true;
         node.timeout = step.time.and_then(limited);
         node.output = Some(output);
-        node.mailbox = reads.then(|| Mailbox { wakes: WAKES, closed: "target-terminal".into() });
+        node.mailbox = reads.then(|| Mailbox { wakes, closed: "target-terminal".into() });
         id
     }
 
@@ -235,8 +231,8 @@ impl Planner<'_> {
         // Later looks take what is there: nobody is held up again and again by a coordinator that hangs.
         // What was just asked for is mostly answered at once; after the last word nobody is waited for.
         let hold = match look {
-            Look::First => Some(SETTLES),
-            Look::Between => Some(SETTLES_BETWEEN),
+            Look::First => Some(self.options.limits.max_coordinator_hold),
+            Look::Between => Some(Duration(self.options.limits.max_coordinator_hold.0 / PART_BETWEEN)),
             Look::Last => None,
         };
         let settles = hold.filter(|_| self.coordinated).map(|hold| (Arc::from(COORDINATOR), hold));
@@ -245,7 +241,9 @@ impl Planner<'_> {
         let letters = self.plain("letters", span);
         let cancel = self.condition("mailed", [("is", Value::from("cancel"))], span);
         let mut some = vec![("is", Value::from("some"))];
-        some.extend((look == Look::Last).then(|| ("turns", Value::from(step.turns()))));
+        some.extend(
+            (look == Look::Last).then(|| ("turns", Value::from(step.turns(self.options.limits.default_agent_turns)))),
+        );
         let some = self.condition("mailed", some, span);
         let told = vec![own("talk", WriteOp::Extend, letters)];
         let on = if look == Look::First { Directive::Continue } else { Directive::Jump(ask) };
@@ -276,7 +274,7 @@ impl Planner<'_> {
         let is = |planner: &mut Self, is: &str| {
             let settings = [
                 ("is", Value::from(is)),
-                ("turns", Value::from(step.turns())),
+                ("turns", Value::from(step.turns(self.options.limits.default_agent_turns))),
                 ("tool", tool.clone().unwrap_or_default()),
             ];
             Some(planner.condition("asked", settings, span))
@@ -302,8 +300,10 @@ impl Planner<'_> {
             let fails = Directive::Fail { status: Status::Failed, error };
             rules.push(rule(is(self, "no_result"), fails, vec![said.clone()]));
         }
-        let message =
-            format!("the agent still calls tools after {} turns; raise its maxTurns if it needs more", step.turns());
+        let message = format!(
+            "the agent still calls tools after {} turns; raise its maxTurns if it needs more",
+            step.turns(self.options.limits.default_agent_turns)
+        );
         let fails = self.failure("TurnLimit", message, span);
         rules.push(rule(is(self, "turn_limit"), fails, vec![said]));
         let over = at.last.map_or(Directive::Break, Directive::Jump);

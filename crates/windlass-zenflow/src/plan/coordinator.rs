@@ -14,25 +14,11 @@ use crate::document::Document;
 
 pub(super) const COORDINATOR: &str = "coordinator";
 
-/// How long a step lets the coordinator come to rest before its first call. Where there is a timeout, a small part of it has
-/// to do.
-pub(super) const SETTLES: Duration = Duration::from_secs(30);
-
-/// How long it is waited for between two calls of a step.
-pub(super) const SETTLES_BETWEEN: Duration = Duration::from_secs(5);
+/// A step lets the coordinator come to rest before its first call. Where there is a timeout, this part of it has to do.
 const PART_OF_TIMEOUT: u64 = 4;
 
-/// How often the coordinator may be given mail.
-const WAKES: u64 = 100;
-
-/// Turns that it may have each time.
-const TURNS: u64 = 50;
-
-/// How long it may think about one answer: nobody may wait for it forever.
-const THINKS: Duration = Duration::from_secs(300);
-
-/// How long it has for its last word when all steps have ended: then nobody waits for it any more.
-const LAST_WORD: Duration = Duration::from_secs(60);
+/// The part of that wait for which a step waits between two of its calls.
+pub(super) const PART_BETWEEN: u64 = 6;
 
 const FORWARD: &str = "forward_to_agent";
 const NARRATE: &str = "narrate";
@@ -68,12 +54,14 @@ impl Planner<'_> {
         let tell = silent("failed", Action::Tell { kind: EventKind::COORDINATOR_FAILED.into(), data: told });
         self.pipeline(id, vec![begin, wait, ask, act, tell]);
         let output = self.plain("results", span);
+        let (lingers, wakes) =
+            (self.options.limits.max_coordinator_end_time, self.options.limits.max_coordinator_wakes);
         let node = self.get(id);
         node.scope = true;
         node.meters = true;
         node.output = Some(output);
-        node.lingers = Some(LAST_WORD);
-        node.mailbox = Some(Mailbox { wakes: WAKES, closed: "mailbox-closed-by-finalize".into() });
+        node.lingers = Some(lingers);
+        node.mailbox = Some(Mailbox { wakes, closed: "mailbox-closed-by-finalize".into() });
         id
     }
 
@@ -132,7 +120,7 @@ impl Planner<'_> {
             label: "ask".into(),
             rules,
             retry: call_again(call_retries(None, here)),
-            timeout: Some(Amount::Fixed(THINKS)),
+            timeout: Some(Amount::Fixed(self.options.limits.max_coordinator_time)),
             ..Task::new(Action::Effect(effect))
         }
     }
@@ -163,8 +151,9 @@ impl Planner<'_> {
         let summary = self.argument("summary", Some(FINALIZE), span);
         let summary =
             Write { fresh: true, hidden: true, ..Write::new(Level::Run, "summary", WriteOp::Set, Some(summary)) };
+        let turns = self.options.limits.max_coordinator_turns;
         let spun = |planner: &mut Self, ending: bool| {
-            let settings = [("turns", Value::from(TURNS)), ("ending", Value::Bool(ending))];
+            let settings = [("turns", Value::from(turns)), ("ending", Value::Bool(ending))];
             Some(planner.condition("spun", settings, span))
         };
         let (stops, pauses, ok) = (spun(self, true), spun(self, false), self.ok(span));

@@ -8,9 +8,6 @@ use windlass_value::Value;
 use super::planner::{Here, Planner};
 use crate::document::Budget;
 
-/// Tokens of one reply where tokens or money are counted, if nobody says how many.
-const REPLY_TOKENS: u64 = 4_096;
-
 impl Planner<'_> {
     /// The model that is asked: the one that is forced, the one that is written down, or the default.
     pub(crate) fn model(&self, written: Option<&str>) -> Option<String> {
@@ -49,7 +46,7 @@ impl Planner<'_> {
         let counts = |budget: &&Budget| budget.tokens.is_some() || budget.money.is_some();
         let counted = here.reply.is_some() || budget.as_ref().is_some_and(counts);
         let own = budget.and_then(|budget| budget.reply).map(|reply| reply.value);
-        let reply = counted.then(|| own.or(here.reply).unwrap_or(REPLY_TOKENS));
+        let reply = counted.then(|| own.or(here.reply).unwrap_or(self.options.limits.default_reply_tokens));
         Here { reply, ..here.clone() }
     }
 }

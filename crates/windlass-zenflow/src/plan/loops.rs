@@ -215,6 +215,7 @@ impl Planner<'_> {
         if let Some(schema) = judge.schema() {
             settings.insert("result", owed(schema));
         }
+        settings.insert("caps", self.caps());
         ("judge", settings)
     }
 }

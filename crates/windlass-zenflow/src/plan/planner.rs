@@ -115,6 +115,16 @@ impl<'a> Planner<'a> {
         self.get(id).kind = NodeKind::Pipeline(Pipeline { tasks });
     }
 
+    /// How long the texts of prompts may be.
+    pub(crate) fn caps(&self) -> Value {
+        let limits = &self.options.limits;
+        Value::object([
+            ("dependency", Value::from(limits.max_prompt_dependency_bytes)),
+            ("prompt", Value::from(limits.max_prompt_bytes)),
+            ("whole", Value::from(limits.max_whole_prompt_bytes)),
+        ])
+    }
+
     /// An expression of the language of agents.
     pub(crate) fn agent<K: Into<Arc<str>>>(
         &mut self,

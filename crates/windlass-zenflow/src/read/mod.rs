@@ -21,9 +21,6 @@ use crate::document::{Document, Extensions, FlowOptions, Spanned};
 use crate::options::Options;
 use crate::paths::Folder;
 
-/// Characters of descriptions and instructions.
-pub(crate) const TEXT_MAX: usize = 2_000;
-
 pub(crate) struct Reader<'a> {
     pub options: &'a Options,
     pub folder: Option<&'a Folder>,

@@ -10,14 +10,11 @@ use crate::codes;
 use crate::paths::{self, Trouble};
 use windlass_dialect::FileProblem;
 
-/// Bytes of a file that is referred to.
-const BYTES_MAX: u64 = 1 << 20;
-/// Files one after the other.
-const CHAIN_MAX: usize = 20;
-
 impl Reader<'_> {
     /// The text of the file, or of the file that it refers to.
     pub(crate) fn referred(&mut self, path: &str, written: &Text, span: Span, what: &str) -> Option<String> {
+        let limits = &self.options.limits;
+        let (bytes_max, depth_max) = (limits.max_text_file_bytes, limits.max_text_file_depth);
         let (mut path, mut chain): (String, Vec<PathBuf>) = (path.trim().to_owned(), Vec::new());
         loop {
             let from = || match chain.last().and_then(|last| last.file_name()) {
@@ -29,9 +26,10 @@ impl Reader<'_> {
                 self.error(codes::VALIDATION, span, format!("{} no file: `@` stands alone", from()), hint);
                 return None;
             }
-            if chain.len() == CHAIN_MAX {
-                let message = format!("`{what}` goes through more than {CHAIN_MAX} files, each referring to the next");
-                self.error(codes::VALIDATION, span, message, "refer to the last of them");
+            if chain.len() == depth_max {
+                let message = format!("`{what}` goes through more than {depth_max} files, each referring to the next");
+                let hint = "refer to the last of them, or raise `limits.max_text_file_depth` in windlass.toml";
+                self.error(codes::VALIDATION, span, message, hint);
                 return None;
             }
             let Some(folder) = self.folder else {
@@ -66,7 +64,7 @@ impl Reader<'_> {
                 self.error(codes::VALIDATION, span, message, "write the text into one of the files");
                 return None;
             }
-            let text = match folder.files.read(&found, BYTES_MAX).map(String::from_utf8) {
+            let text = match folder.files.read(&found, bytes_max).map(String::from_utf8) {
                 Ok(Ok(text)) => text,
                 Ok(Err(_)) => {
                     let message = format!("{} `{path}`, which is not UTF-8 text", from());
@@ -81,7 +79,9 @@ impl Reader<'_> {
                 Err(problem) => {
                     let message = format!("{} `{path}`: {problem}", from());
                     let hint = match problem {
-                        FileProblem::TooLarge { .. } => "`contextFiles` may be larger",
+                        FileProblem::TooLarge { .. } => {
+                            "`contextFiles` may be larger; or raise `limits.max_text_file_bytes` in windlass.toml"
+                        }
                         _ => "refer to a text file",
                     };
                     self.error(codes::VALIDATION, span, message, hint);

@@ -4,7 +4,7 @@ use windlass_dialect::Findings;
 use windlass_syntax::{Kind, Node, Span, Text, did_you_mean, list_of};
 use windlass_value::{Duration, Value};
 
-use super::{Reader, TEXT_MAX, letters};
+use super::{Reader, letters};
 use crate::codes;
 use crate::document::Spanned;
 
@@ -80,11 +80,15 @@ impl Reader<'_> {
 
     pub(crate) fn not_too_long(&mut self, text: &Text, span: Span, what: &str) {
         let length = text.text.chars().count();
-        if length > TEXT_MAX {
-            let message = format!("`{what}` has {length} characters, more than {TEXT_MAX}");
+        let most = self.options.limits.max_description_chars;
+        if length > most {
+            let message = format!("`{what}` has {length} characters, more than {most}");
             let hint = match what {
-                "instructions" => "put the text into a file and write `@path/to/it.md`; a file may be longer",
-                _ => "say it in fewer words",
+                "instructions" => {
+                    "put the text into a file and write `@path/to/it.md`; a file may be longer; or raise \
+                     `limits.max_description_chars` in windlass.toml"
+                }
+                _ => "say it in fewer words, or raise `limits.max_description_chars` in windlass.toml",
             };
             self.error(codes::VALIDATION, span, message, hint);
         }

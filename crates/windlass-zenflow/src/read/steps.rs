@@ -124,7 +124,7 @@ impl Reader<'_> {
         let most = self.options.limits.retry_attempts_max;
         if count.value >= most {
             let message = format!("`{what}` is {}, more than the engine allows", count.value);
-            let hint = format!("at most {}; `retry_attempts_max` in windlass.toml", most.saturating_sub(1));
+            let hint = format!("at most {}; `limits.retry_attempts_max` in windlass.toml", most.saturating_sub(1));
             self.error(codes::VALIDATION, node.span, message, hint);
         }
         Some(count)

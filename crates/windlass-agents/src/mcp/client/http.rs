@@ -26,7 +26,6 @@ use sse_stream::{Sse, SseStream};
 use windlass_core::ErrorInfo;
 use windlass_tools::{HttpTool, Secret};
 
-const REPLY_BYTES_MAX: usize = 16 << 20;
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const STREAM: &str = "text/event-stream";
@@ -50,7 +49,7 @@ pub(super) fn transport(
         custom.insert(key, value);
     }
     let mut config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom);
-    config.max_sse_event_size = REPLY_BYTES_MAX;
+    config.max_sse_event_size = http.reply_bytes_max();
     config.retry_config = Arc::new(Again(ExponentialBackoff::default()));
     Ok(StreamableHttpClientTransport::with_client(Client(http), config))
 }
@@ -147,16 +146,16 @@ impl StreamableHttpClient for Client {
         }
         let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         if !status.is_success() {
-            return refused(response, session).await;
+            return refused(response, session, self.0.reply_bytes_max()).await;
         }
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         let kind = content_type(response.headers());
         if kind.starts_with(STREAM) {
-            return Ok(StreamableHttpPostResponse::Sse(events(response), session));
+            return Ok(StreamableHttpPostResponse::Sse(events(response, self.0.reply_bytes_max()), session));
         }
-        let body = whole(response).await?;
+        let body = whole(response, self.0.reply_bytes_max()).await?;
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
             // What only tells the server something needs no answer, whatever that looks like.
@@ -195,7 +194,7 @@ impl StreamableHttpClient for Client {
         }
         let kind = content_type(response.headers());
         match (status.is_success(), kind.starts_with(STREAM)) {
-            (true, true) => Ok(events(response)),
+            (true, true) => Ok(events(response, self.0.reply_bytes_max())),
             (true, false) => Err(StreamableHttpError::UnexpectedContentType(Some(kind))),
             (false, _) => Err(by_status(status, response.headers())),
         }
@@ -208,13 +207,17 @@ fn content_type(headers: &HeaderMap) -> String {
 }
 
 /// A refusal may say why, as the protocol's own error.
-async fn refused(response: Response<Incoming>, session: Option<String>) -> Result<StreamableHttpPostResponse, Failure> {
+async fn refused(
+    response: Response<Incoming>,
+    session: Option<String>,
+    bytes_max: usize,
+) -> Result<StreamableHttpPostResponse, Failure> {
     let (status, failure) = (response.status(), by_status(response.status(), response.headers()));
     let closed = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
     if closed || !content_type(response.headers()).starts_with(JSON) {
         return Err(failure);
     }
-    let body = whole(response).await.unwrap_or_default();
+    let body = whole(response, bytes_max).await.unwrap_or_default();
     match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
         Ok(error @ ServerJsonRpcMessage::Error(_)) => Ok(StreamableHttpPostResponse::Json(error, session)),
         _ => Err(failure),
@@ -237,19 +240,20 @@ fn by_status(status: StatusCode, headers: &HeaderMap) -> Failure {
     }
 }
 
-async fn whole(response: Response<Incoming>) -> Result<Bytes, Failure> {
-    let read = Limited::new(response.into_body(), REPLY_BYTES_MAX).collect().await;
+async fn whole(response: Response<Incoming>, bytes_max: usize) -> Result<Bytes, Failure> {
+    let read = Limited::new(response.into_body(), bytes_max).collect().await;
     let read = read.map_err(|error| StreamableHttpError::Client(NoReply(format!("the reply broke off: {error}"))))?;
     Ok(read.to_bytes())
 }
 
-fn events(response: Response<Incoming>) -> Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>> {
-    Box::pin(SseStream::from_bytes_stream(Pieces { body: response.into_body(), event: 0, line: 0 }))
+fn events(response: Response<Incoming>, bytes_max: usize) -> Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>> {
+    Box::pin(SseStream::from_bytes_stream(Pieces { body: response.into_body(), bytes_max, event: 0, line: 0 }))
 }
 
 /// The bytes of a stream of events. One event may not be longer than a whole reply.
 struct Pieces {
     body: Incoming,
+    bytes_max: usize,
     event: usize,
     line: usize,
 }
@@ -264,7 +268,7 @@ impl Pieces {
                 b'\r' => {}
                 _ => self.line += 1,
             }
-            if self.event > REPLY_BYTES_MAX {
+            if self.event > self.bytes_max {
                 return false;
             }
         }

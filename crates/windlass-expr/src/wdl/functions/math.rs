@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use rust_decimal::Decimal;
-use windlass_value::{EvalError, Value};
+use windlass_value::{EvalError, EvalErrorKind, Value};
 
 use super::conversion::decimal_of;
 use super::{ANY, Function, int_at, pure, state, wrong};
@@ -21,8 +21,6 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     pure("range", 2, 2, range),
     state("rand", 2, 2, rand),
 ];
-
-const RANGE_MAX: usize = 100_000;
 
 fn number_at(function: &str, arguments: &[Value], index: usize) -> Result<f64, EvalError> {
     arguments[index].as_f64().ok_or_else(|| wrong(function, arguments, index, "a number"))
@@ -144,9 +142,15 @@ fn best(function: &str, context: &mut Context, arguments: &[Value], better: fn(&
 
 fn range(context: &mut Context, arguments: &[Value]) -> Outcome {
     let (start, count) = (int_at("range", arguments, 0)?, int_at("range", arguments, 1)?);
-    let Some(count) = usize::try_from(count).ok().filter(|count| *count <= RANGE_MAX) else {
-        return Err(type_error(format!("`range` takes a count from 0 to {RANGE_MAX}, got {count}")));
+    let most = context.meter.caps.range_items_max;
+    let Ok(count) = usize::try_from(count) else {
+        return Err(type_error(format!("`range` takes a count from 0 on, got {count}")));
     };
+    if count > most {
+        let message = format!("`range` takes a count from 0 to {most}, got {count}");
+        let hint = "raise `limits.max_range_items` in windlass.toml if this is meant";
+        return Err(EvalError::new(EvalErrorKind::Limit, message).hint(hint));
+    }
     if start.checked_add(count as i64).is_none() {
         return Err(out_of_range("range", arguments));
     }

@@ -8,7 +8,6 @@ use windlass_value::{EvalError, EvalErrorKind};
 
 use crate::wdl::values::{Context, DEPTH_MAX, too_deep, type_error};
 
-const NODES_MAX: u32 = 1_000_000;
 const ATTRIBUTES_MAX: usize = 1_000;
 const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
 
@@ -84,8 +83,9 @@ impl Document {
         context.items(text.len() / 8)?;
         let text = text.trim_start_matches('\u{feff}').trim_start();
         pay_for_tags(context, text)?;
-        let options = ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..ParsingOptions::default() };
-        let parsed = roxmltree::Document::parse_with_options(text, options).map_err(|error| refused(&error))?;
+        let most = context.meter.caps.xml_nodes_max;
+        let options = ParsingOptions { allow_dtd: false, nodes_limit: most, ..ParsingOptions::default() };
+        let parsed = roxmltree::Document::parse_with_options(text, options).map_err(|error| refused(&error, most))?;
         let mut builder = Builder { document: Document { nodes: Vec::new(), declaration: declaration(text)? }, text };
         builder.add(Kind::Root, ROOT, ROOT);
         let xml = Kind::Namespace { prefix: "xml".into(), uri: XML_NAMESPACE.into() };
@@ -146,10 +146,11 @@ fn pay_for_tags(context: &mut Context, text: &str) -> Result<(), EvalError> {
     context.items(declarations * prefixes.len())
 }
 
-fn refused(error: &roxmltree::Error) -> EvalError {
+fn refused(error: &roxmltree::Error, nodes_max: u32) -> EvalError {
     match error {
         roxmltree::Error::NodesLimitReached => {
-            EvalError::new(EvalErrorKind::Limit, format!("the XML has more than {NODES_MAX} nodes"))
+            EvalError::new(EvalErrorKind::Limit, format!("the XML has more than {nodes_max} nodes"))
+                .hint("raise `limits.max_xml_nodes` in windlass.toml if this is meant")
         }
         roxmltree::Error::DtdDetected => type_error("the XML has a document type (DOCTYPE), which is not accepted")
             .hint("leave the document type out; entities cannot be declared"),

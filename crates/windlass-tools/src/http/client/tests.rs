@@ -9,8 +9,10 @@ use tokio_rustls::TlsAcceptor;
 use windlass_runtime::ToolCall;
 use windlass_value::Value;
 
+use super::super::request::Usual;
 use super::*;
 
+const CONNECT: windlass_value::Duration = windlass_value::Duration::from_secs(15);
 const CERTIFICATE: &[u8] = include_bytes!("../../../tests/tls/localhost.cert.der");
 const KEY: &[u8] = include_bytes!("../../../tests/tls/localhost.key.der");
 
@@ -38,12 +40,13 @@ async fn request() -> Request {
     let uri = format!("https://localhost:{}/x", listener.local_addr().unwrap().port());
     tokio::spawn(serve(listener));
     let call = ToolCall::alone(Value::object([("uri", uri)]));
-    Request::from_call(&call, &HeaderValue::from_static("test")).unwrap()
+    let usual = Usual { user_agent: HeaderValue::from_static("test"), redirects_max: 10 };
+    Request::from_call(&call, &usual).unwrap()
 }
 
 #[tokio::test]
 async fn refuses_a_certificate_that_nobody_vouches_for() {
-    let error = Client::new(Outbound::open()).send(&request().await).await.unwrap_err();
+    let error = Client::new(Outbound::open(), CONNECT).send(&request().await).await.unwrap_err();
     assert_eq!((&*error.code, &*error.kind), ("connection", "connection"));
     assert!(error.message.contains("certificate"), "{}", error.message);
     assert!(error.hint.unwrap().contains("certificate"));
@@ -54,8 +57,8 @@ async fn speaks_tls_with_a_trusted_server() {
     let mut roots = tls::machine_roots();
     assert!(roots.len() > 50);
     roots.add(CERTIFICATE.to_vec().into()).unwrap();
-    let client = Client::new(Outbound::open());
-    let secure = pool(over_tls(Connector::new(&client.outbound, CONNECT), tls::trusting(roots).unwrap()));
+    let client = Client::new(Outbound::open(), CONNECT);
+    let secure = pool(over_tls(Connector::new(&client.outbound, CONNECT.to_std()), tls::trusting(roots).unwrap()));
     assert!(client.usual.secure.set(Ok(secure)).is_ok());
     let response = client.send(&request().await).await.unwrap();
     assert_eq!(response.status(), 204);
@@ -63,7 +66,7 @@ async fn speaks_tls_with_a_trusted_server() {
 
 #[tokio::test]
 async fn takes_any_certificate_if_the_call_says_so() {
-    let client = Client::new(Outbound::open());
+    let client = Client::new(Outbound::open(), CONNECT);
     let mut request = request().await;
     request.manner.verified = false;
     assert_eq!(client.send(&request).await.unwrap().status(), 204);

@@ -1,0 +1,116 @@
+//! Every limit of agents' tools: a changed value acts. A case is a line.
+
+use windlass_agents::chat::{ChatOptions, Protocol};
+use windlass_agents::{AgentFiles, BashOptions, Otherwise, Policy, Registry};
+use windlass_core::{Limits, ProcessLimits};
+use windlass_runtime::{Tool, ToolCall};
+use windlass_tools::{HttpOptions, HttpTool, Outbound};
+use windlass_value::{Duration, Value, parse_json};
+
+use crate::common::Scene;
+use crate::support::canned::{Canned, Then};
+use crate::support::error;
+use crate::support::models::{ASK, options, turn};
+
+const SHORT: Duration = Duration::from_ms(50);
+
+fn scene(limits: &ProcessLimits) -> Scene {
+    let path = [("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())];
+    let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::within(limits) });
+    let registry = Registry::builder_within(limits)
+        .file_tools()
+        .bash(BashOptions::with_environment(path))
+        .http(http)
+        .function("long", "d", parse_json(r#"{"type": "object"}"#).unwrap(), |_| async {
+            Ok(Value::from("abcdefghij"))
+        });
+    let scene = Scene::with(registry, Policy::new(Otherwise::Allow));
+    for name in ["a.txt", "b.txt", "c.txt"] {
+        std::fs::write(scene.work(name), "line one\nline two\n").unwrap();
+    }
+    scene
+}
+
+#[tokio::test]
+async fn tools() {
+    let slow = Canned::start(Vec::new(), Then::Silence).await;
+    let slow = format!(r#"{{"url": "{}"}}"#, slow.url);
+    type Change = fn(&mut ProcessLimits);
+    let table: [(Change, &str, &str, &str); 12] = [
+        (|l| l.max_agent_answer_bytes = 4, "long", "{}", "… 2 bytes left out …"),
+        (|l| l.max_agent_answer_bytes = 9, "read", r#"{"path": "a.txt"}"#, "… cut after 9 bytes: go on with offset 2"),
+        (|l| l.max_agent_answer_bytes = 4, "bash", r#"{"command": "echo abcdefgh"}"#, "bytes left out"),
+        (
+            |l| l.max_agent_write_bytes = 2,
+            "write",
+            r#"{"path": "x", "content": "abc"}"#,
+            "`limits.max_agent_write_bytes`",
+        ),
+        (
+            |l| l.default_agent_tool_time = SHORT,
+            "bash",
+            r#"{"command": "sleep 600"}"#,
+            "did not end within 0.05 seconds",
+        ),
+        (|l| l.default_agent_tool_time = SHORT, "http", &slow, "within 50ms"),
+        (|l| l.max_agent_tool_time = SHORT, "bash", r#"{"command": "true", "timeout": 1}"#, "the maximum of 0.05"),
+        (|l| l.max_agent_search_results = 1, "glob", r#"{"pattern": "*"}"#, "only the first 1 are shown"),
+        (|l| l.max_agent_search_results = 2, "grep", r#"{"pattern": "line"}"#, "only the first 2 are shown"),
+        (|l| l.max_agent_search_file_bytes = 5, "grep", r#"{"pattern": "line"}"#, "no line fits"),
+        (|l| l.max_agent_search_entries = 1, "grep", r#"{"pattern": "two"}"#, "not everything was searched"),
+        (|l| l.max_agent_search_entries = 1, "glob", r#"{"pattern": "*"}"#, "not everything was searched"),
+    ];
+    for (change, tool, arguments, expected) in table {
+        let mut limits = ProcessLimits::default();
+        change(&mut limits);
+        let answer = scene(&limits).call_json(tool, arguments).await.content;
+        assert!(answer.contains(expected), "{tool} {arguments}: {answer}");
+        // What the usual limits let wait for long is not tried.
+        if !expected.contains("within") {
+            let answer = scene(&ProcessLimits::default()).call_json(tool, arguments).await.content;
+            assert!(!answer.contains(expected), "{tool} {arguments}: {answer}");
+        }
+    }
+}
+
+/// What models are told of the limits.
+#[test]
+fn descriptions_say_what_holds() {
+    let limits = ProcessLimits {
+        max_agent_answer_bytes: 2_048,
+        max_agent_tool_time: Duration::from_secs(77),
+        max_agent_search_file_bytes: 3 << 20,
+        ..ProcessLimits::default()
+    };
+    let specs = scene(&limits).registry.own_specs();
+    let said: String = specs.iter().map(|spec| format!("{} {:?}\n", spec.description, spec.parameters)).collect();
+    for part in ["at most 2 KiB at a time", "files over 3 MiB", "77"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn models() {
+    let within = |limits: ProcessLimits, url: &str| {
+        let ChatOptions { timeout, retry_after_max, .. } = ChatOptions::within(&limits);
+        ChatOptions { timeout, retry_after_max, ..options(url, Protocol::OpenAi, false) }
+    };
+    let busy = Canned::reply(429, "retry-after: 30\r\n", b"{}").await;
+    let limits = ProcessLimits { max_retry_after: Duration::from_secs(20), ..ProcessLimits::default() };
+    let outcome = turn(within(limits, &busy.url), ASK).await;
+    assert!(error(&outcome).hint.as_deref().unwrap_or_default().contains("`limits.max_retry_after`"), "{outcome:?}");
+    let slow = Canned::start(Vec::new(), Then::Silence).await;
+    let limits = ProcessLimits { max_model_time: SHORT, ..ProcessLimits::default() };
+    let outcome = turn(within(limits, &slow.url), ASK).await;
+    assert!(error(&outcome).hint.as_deref().unwrap_or_default().contains("`limits.max_model_time`"), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn context_files() {
+    let scene = scene(&ProcessLimits::default());
+    let input = Value::object([("folder", Value::from(scene.folder())), ("paths", Value::list(vec!["a.txt".into()]))]);
+    let small = AgentFiles::within(&Limits { max_context_file_bytes: 3, ..Limits::default() });
+    let outcome = small.call(ToolCall::alone(input.clone())).await;
+    assert!(error(&outcome).message.contains("`limits.max_context_file_bytes`"), "{outcome:?}");
+    assert_eq!(AgentFiles::default().call(ToolCall::alone(input)).await.error, None);
+}

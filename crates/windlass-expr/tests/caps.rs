@@ -1,0 +1,34 @@
+//! Caps of a meter: a value that is allowed with one cap is refused with a smaller one, and the error names the limit.
+
+use windlass_expr::cel::{Cel, source};
+use windlass_expr::wdl::Wdl;
+use windlass_value::{EvalErrorKind, Language, Meter, MeterCaps, Mode, Value};
+
+use crate::common::MockScope;
+
+fn cel(text: &str) -> Value {
+    source(text, [], None, [])
+}
+
+/// One line for each cap.
+#[test]
+fn a_cap_refuses_what_is_beyond_it() {
+    let table: [(&dyn Language, Value, MeterCaps, &str); 3] = [
+        (&Cel, cel("[1, 2, 3].all(x, x > 0)"), MeterCaps { cel_cost_max: 2, ..MeterCaps::default() }, "max_cel_cost"),
+        (&Wdl, "@range(0, 3)".into(), MeterCaps { range_items_max: 2, ..MeterCaps::default() }, "max_range_items"),
+        (
+            &Wdl,
+            "@xml('<a><b/><c/></a>')".into(),
+            MeterCaps { xml_nodes_max: 2, ..MeterCaps::default() },
+            "max_xml_nodes",
+        ),
+    ];
+    for (language, source, caps, name) in table {
+        let expression = language.compile(&source, Mode::Value).unwrap_or_else(|errors| panic!("{name}: {errors:?}"));
+        let meter = || Meter::new(10_000, 10_000);
+        expression.eval(&MockScope::new(), &mut meter()).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let error = expression.eval(&MockScope::new(), &mut meter().with_caps(caps)).expect_err(name);
+        let hint = error.hint.unwrap_or_default();
+        assert_eq!((error.kind, hint.contains(&format!("`limits.{name}`"))), (EvalErrorKind::Limit, true), "{hint}");
+    }
+}

@@ -1,0 +1,51 @@
+//! `docs/serving.md` lists every limit of the server, with its default.
+
+use std::fmt::Write;
+
+use windlass_server::ServerOptions;
+use windlass_value::Duration;
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md");
+const BEGIN: &str = "<!-- limits: UPDATE=1 cargo test -p windlass-server limits_page -->\n";
+const END: &str = "<!-- end of limits -->\n";
+
+fn table() -> String {
+    let ServerOptions { rate_per_second, connections_max, connections_per_address_max, lease, drain, limits, .. } =
+        ServerOptions::default();
+    let span = |span: std::time::Duration| Duration::from_secs(span.as_secs()).to_string();
+    let mut rows = vec![
+        ("rate", rate_per_second.to_string(), "Requests of one token in a second, and as many at once after a pause."),
+        (
+            "connections",
+            connections_max.to_string(),
+            "Connections at once; fewer if the system gives the process fewer files.",
+        ),
+        (
+            "connections_per_address",
+            connections_per_address_max.to_string(),
+            "Connections of one address (IPv6: one /64) at once, other than this machine's and those of `proxies`.",
+        ),
+        ("lease", span(lease), "Time that a remote worker may be silent before its jobs go to another."),
+        ("drain", span(drain), "Time that requests and jobs under way may take to end when the server stops."),
+    ];
+    rows.extend(limits.describe());
+    let mut table = String::from("| setting | default | meaning |\n|---|---|---|\n");
+    for (name, value, meaning) in rows {
+        let _ = writeln!(table, "| `{name}` | {value} | {} |", meaning.trim());
+    }
+    table
+}
+
+/// `UPDATE=1 cargo test -p windlass-server limits_page` writes it.
+#[test]
+fn the_page_lists_every_limit_of_the_server() {
+    let page = std::fs::read_to_string(FILE).expect("the page");
+    let (before, rest) = page.split_once(BEGIN).expect("the page has a place for the limits");
+    let (kept, after) = rest.split_once(END).expect("the place has an end");
+    let now = table();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(FILE, format!("{before}{BEGIN}{now}{END}{after}")).expect("the page");
+    } else {
+        assert!(kept == now, "docs/serving.md is outdated: UPDATE=1 cargo test -p windlass-server limits_page");
+    }
+}
