@@ -28,6 +28,10 @@ mod postgres;
 mod process;
 #[cfg(feature = "python")]
 mod python;
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "sqlite", feature = "shell", feature = "python")),
+    allow(dead_code, reason = "with few tools, not all that they share is used")
+)]
 mod registry;
 pub mod schema;
 mod sealed;

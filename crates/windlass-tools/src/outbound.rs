@@ -109,7 +109,7 @@ impl Outbound {
 
     /// With this place, which the operator has chosen.
     #[must_use]
-    pub(crate) fn trusting_place(&self, host: &str, port: u16) -> Outbound {
+    pub fn trusting_place(&self, host: &str, port: u16) -> Outbound {
         self.changed(|policy| policy.trusted.extend(Rule::of_place(host, port)))
     }
 
@@ -150,7 +150,7 @@ impl Outbound {
     }
 
     /// A place that is no address, such as a socket file: only where everything is open, or the operator has chosen it.
-    pub(crate) fn refuse_file(&self, place: &str) -> Option<Refused> {
+    pub fn refuse_file(&self, place: &str) -> Option<Refused> {
         (!self.is_open()).then(|| self.refused(place, 0, None, Why::File))
     }
 }
@@ -187,7 +187,7 @@ enum Why {
 
 /// A place that may not be connected to. It is an error of the task, and no fault of the network.
 #[derive(Clone, Debug)]
-pub(crate) struct Refused {
+pub struct Refused {
     host: String,
     port: u16,
     address: Option<IpAddr>,

@@ -221,9 +221,10 @@ impl Reducer<'_> {
         let says = called_off.is_some() || matches!(ended.status, Status::Succeeded | Status::Failed);
         if let Some(expression) = node.output.filter(|_| says) {
             // The node's own outcome is there under its name, before it is kept.
+            let usage = used_inside(self.frame(id)?);
             let own = ended.clone().outcome(started_at, self.now());
-            let own = Arc::new(Outcome { usage: self.used_inside(id)?, ..own });
-            let names = self.loop_items(id);
+            let own = Arc::new(Outcome { usage, ..own });
+            let names = self.loop_items(id)?;
             let locals = Locals { own: Some((node_id, &own)), names: names.as_ref(), ..Locals::default() };
             ended.output = self.eval_with(expression, scope, locals)?;
         }
@@ -251,8 +252,9 @@ impl Reducer<'_> {
         if let Some(job) = job {
             self.settle_job(job, None)?;
         }
+        let usage = used_inside(self.frame(id)?);
         let outcome = Ended { output, ..ended }.outcome(started_at, ended_at);
-        let outcome = Arc::new(Outcome { usage: self.used_inside(id)?, ..outcome });
+        let outcome = Arc::new(Outcome { usage, ..outcome });
         if !node.hidden {
             if !quiet {
                 self.tell_ended(id, &outcome)?;
@@ -280,10 +282,6 @@ impl Reducer<'_> {
             }
         }
         Ok(())
-    }
-
-    fn used_inside(&self, id: FrameId) -> Checked<Value> {
-        Ok(self.frame(id)?.account.as_ref().map_or(Value::Null, |account| usage(&account.usage)))
     }
 
     /// Removes the scope that a frame has opened, which is gone: the scope around it.
@@ -513,6 +511,11 @@ impl Reducer<'_> {
         frame.live = frame.live.checked_sub(1).ok_or_else(|| miscounted(parent, "live children"))?;
         Ok(())
     }
+}
+
+/// What the jobs inside a frame have used, as far as it is counted.
+fn used_inside(frame: &Frame) -> Value {
+    frame.account.as_ref().map_or(Value::Null, |account| usage(&account.usage))
 }
 
 /// The job of a pipeline; nothing else has one.

@@ -85,14 +85,15 @@ impl<T> Slab<T> {
         if entry.stamp == id.stamp { entry.tenant.as_mut() } else { None }
     }
 
+    // A frame is large: it is moved to the caller last, so that it is moved once.
+    #[inline]
     pub fn remove(&mut self, id: Id<T>) -> Option<T> {
         let entry = self.entries.get_mut(id.index as usize)?;
-        if entry.stamp != id.stamp {
+        if entry.stamp != id.stamp || entry.tenant.is_none() {
             return None;
         }
-        let tenant = entry.tenant.take()?;
         self.free.push(id.index);
-        Some(tenant)
+        entry.tenant.take()
     }
 
     /// Whether exactly the vacant places are listed as free, each once.

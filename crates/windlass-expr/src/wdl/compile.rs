@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use windlass_value::{
-    CompileError, EvalError, EvalErrorKind, Level, Meter, NodeView, PathPart, RunView, Scope, Stored, Timestamp,
-    TurnView, Value, nearest,
+    CompileError, EvalError, EvalErrorKind, Level, Meter, MeterCaps, NodeView, PathPart, RunView, Scope, Stored,
+    Timestamp, TurnView, Value, nearest,
 };
 
 use super::functions::{self, ANY, Function, Run, is_node_result};
@@ -20,6 +20,8 @@ use super::variable::VariableName;
 /// What working out a constant may cost; a dearer one is left to evaluation.
 const FOLD_FUEL: u64 = 10_000;
 const FOLD_BYTES_MAX: usize = 65_536;
+/// What has more is worked out in a run, within the run's limits.
+const FOLD_ITEMS_MAX: u32 = 100;
 
 #[derive(Default)]
 pub(crate) struct Compiler {
@@ -403,7 +405,9 @@ fn fold(node: Node) -> Node {
     {
         return node;
     }
-    let mut meter = Meter::new(FOLD_FUEL, FOLD_BYTES_MAX);
+    let caps =
+        MeterCaps { range_items_max: FOLD_ITEMS_MAX as usize, xml_nodes_max: FOLD_ITEMS_MAX, ..MeterCaps::default() };
+    let mut meter = Meter::new(FOLD_FUEL, FOLD_BYTES_MAX).with_caps(caps);
     let mut context = Context::new(&Nothing, &mut meter);
     match eval(&node, &mut context) {
         Ok(value) => Node::Constant(value),

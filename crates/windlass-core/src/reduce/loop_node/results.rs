@@ -64,14 +64,26 @@ impl Reducer<'_> {
         }
     }
 
-    /// `_items`: what a loop goes over, in lists, for the expression that says what the loop gives.
-    pub(in crate::reduce) fn loop_items(&self, id: FrameId) -> Option<Map> {
-        let (_, body) = self.loop_frame(id).ok()?;
-        let lists = match &body.items.as_ref()?.held {
+    /// `_items`: what a loop goes over, in lists, for the expression that says what the loop gives. None for a loop that is
+    /// over no items, and for any other node.
+    pub(in crate::reduce) fn loop_items(&self, id: FrameId) -> Checked<Option<Map>> {
+        let items = match &self.frame(id)?.body {
+            Body::Loop(body) => body.items.as_ref(),
+            Body::New
+            | Body::Backoff
+            | Body::Pipeline(_)
+            | Body::Graph(_)
+            | Body::Branch { .. }
+            | Body::Net(_)
+            | Body::Wait(_)
+            | Body::Call { .. } => None,
+        };
+        let Some(items) = items else { return Ok(None) };
+        let lists = match &items.held {
             Held::Inline(list) => vec![list.clone()],
             Held::Chunks { chunks, .. } => chunks.iter().map(|chunk| Value::Stored(chunk.clone().into())).collect(),
         };
-        Some(Map::from_iter([("_items", Value::list(lists))]))
+        Ok(Some(Map::from_iter([("_items", Value::list(lists))])))
     }
 
     pub(super) fn item_at(&self, id: FrameId, items: &Items, index: u64) -> Result<Value, Stop> {
