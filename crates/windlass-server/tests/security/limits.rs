@@ -13,6 +13,9 @@ use windlass_value::Duration;
 
 use crate::world::{World, asking};
 
+/// What a case changes.
+type Change = fn(&mut ServerLimits);
+
 fn options(change: impl FnOnce(&mut ServerLimits)) -> ServerOptions {
     let mut limits = ServerLimits::default();
     change(&mut limits);
@@ -26,7 +29,6 @@ fn options(change: impl FnOnce(&mut ServerLimits)) -> ServerOptions {
 
 #[tokio::test]
 async fn requests() {
-    type Change = fn(&mut ServerLimits);
     let lease = json!({"worker": "w", "name": "w", "tools": ["a", "b"], "labels": {}, "slots": 1, "wait_ms": 0});
     let beat = json!({"worker": "w", "jobs": [], "wait_ms": 0});
     let progress = json!({"worker": "w", "run": "r", "job": 1, "epoch": 1, "data": "abcdefghij"});
@@ -95,8 +97,7 @@ async fn heads() {
     let ask = |headers: &str| format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
     let many = ask("a: 1\r\nb: 1\r\nc: 1\r\n");
     let long = ask(&format!("a: {}\r\n", "x".repeat(9_000)));
-    let table: [(fn(&mut ServerLimits), &str); 2] =
-        [(|l| l.max_headers = 4, &many), (|l| l.max_head_bytes = 8_192, &long)];
+    let table: [(Change, &str); 2] = [(|l| l.max_headers = 4, &many), (|l| l.max_head_bytes = 8_192, &long)];
     for (change, sent) in table {
         let (_, now) = patience(options(change), sent).await;
         let (_, before) = patience(options(|_| ()), sent).await;
