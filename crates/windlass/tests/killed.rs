@@ -191,7 +191,8 @@ fn a_count_is_exact_when_steps_are_killed() {
 fn an_accepted_event_survives() {
     // Killed as soon as it is accepted; killed when the step has it, before its result is kept; each answer once.
     let directory = Directory::new();
-    let mut process = Process::start(&directory, "asks", "");
+    // It stops where the step has the answer: however late the kill is, the step has not gone on to its second wait.
+    let mut process = Process::start(&directory, "asks", "has 1");
     process.hear("started");
     process.tell(1);
     process.hear("accepted 1");
