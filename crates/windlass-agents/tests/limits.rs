@@ -26,7 +26,7 @@ fn scene(limits: &ProcessLimits) -> Scene {
         });
     let scene = Scene::with(registry, Policy::new(Otherwise::Allow));
     for name in ["a.txt", "b.txt", "c.txt"] {
-        std::fs::write(scene.work(name), "line one\nline two\n").unwrap();
+        std::fs::write(scene.work(name), "line one\n".repeat(20) + "line two\n").unwrap();
     }
     scene
 }
@@ -38,7 +38,12 @@ async fn tools() {
     type Change = fn(&mut ProcessLimits);
     let table: [(Change, &str, &str, &str); 12] = [
         (|l| l.max_agent_answer_bytes = 4, "long", "{}", "… 2 bytes left out …"),
-        (|l| l.max_agent_answer_bytes = 9, "read", r#"{"path": "a.txt"}"#, "… cut after 9 bytes: go on with offset 2"),
+        (
+            |l| l.max_agent_answer_bytes = 100,
+            "read",
+            r#"{"path": "a.txt"}"#,
+            "… cut after 100 bytes: go on with offset 12",
+        ),
         (|l| l.max_agent_answer_bytes = 4, "bash", r#"{"command": "echo abcdefgh"}"#, "bytes left out"),
         (
             |l| l.max_agent_write_bytes = 2,

@@ -14,7 +14,7 @@ use crate::dev::{Folder, Roots, Watcher};
 use crate::failure::{Exit, Failure};
 use crate::flow::Flow;
 use crate::host::{self, Interrupts};
-use crate::out::Paint;
+use crate::out::{self, Paint};
 use crate::served::CatalogCompiler;
 use crate::service::{self, Base, Place, Plan, Service};
 use crate::stores;
@@ -25,6 +25,9 @@ pub(crate) fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
     crate::agents::check_model(&settings)?;
     let directory = stores::directory(global);
     let roots = Roots::new(&args.paths, Some(directory.clone()), &settings.process_limits)?;
+    if let Some(note) = roots.left_out() {
+        out::note(&note);
+    }
     let usual = ServerOptions::default();
     let options = ServerOptions {
         bind: SocketAddr::new(usual.bind.ip(), args.port.unwrap_or(usual.bind.port())),

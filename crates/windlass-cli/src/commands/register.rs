@@ -51,7 +51,11 @@ fn files(named: &[PathBuf], limits: &ProcessLimits) -> Result<Vec<Found>, Failur
             files.push(Found { file: path.clone(), in_folder: false });
             continue;
         }
-        let inside = Roots::new(std::slice::from_ref(path), None, limits)?.files();
+        let roots = Roots::new(std::slice::from_ref(path), None, limits)?;
+        if let Some(note) = roots.left_out() {
+            out::note(&format!("{}: {note}", shown(path)));
+        }
+        let inside = roots.files();
         if inside.is_empty() {
             let failure = Failure::usage("there are no definitions in this folder").place(shown(path));
             return Err(failure.hint("they are files that end with .json, .yaml or .yml"));

@@ -53,6 +53,13 @@ impl Roots {
         self.named.iter().any(|named| named == file)
     }
 
+    /// What is said of folders with more files than are looked at.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        let most = self.files_max;
+        let full = self.files().len() >= most;
+        full.then(|| format!("only {most} files are looked at; raise `limits.max_dev_files` in windlass.toml for more"))
+    }
+
     /// In order of their names, each once.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let mut found: BTreeSet<PathBuf> = self.named.iter().filter(|file| file.is_file()).cloned().collect();
@@ -169,7 +176,9 @@ mod tests {
         }
         assert!(Roots::new(&[root.join("none")], None, &ProcessLimits::default()).is_err());
         let found = |limits: ProcessLimits| Roots::new(&[root.to_owned()], None, &limits).expect("there").files().len();
-        assert_eq!(found(ProcessLimits { max_dev_files: 1, ..ProcessLimits::default() }), 1);
+        let one = ProcessLimits { max_dev_files: 1, ..ProcessLimits::default() };
+        assert!(Roots::new(&[root.to_owned()], None, &one).expect("there").left_out().is_some());
+        assert_eq!((found(one), roots.left_out()), (1, None));
         assert_eq!(found(ProcessLimits { max_dev_depth: 0, ..ProcessLimits::default() }), 1);
     }
 }
