@@ -264,7 +264,7 @@ impl Reducer<'_> {
         self.mail_ends(id, &outcome)?;
         self.watch_end(id, outcome.status)?;
         // What was told of the end may not have ended the frame itself.
-        let frame = self.state.frames.remove(id).ok_or_else(|| no_frame(id, "the frame that ends"))?;
+        let Some(frame) = self.state.frames.remove(id) else { return Err(no_frame(id, "the frame that ends")) };
         let budget_time = frame.account.as_ref().and_then(|account| account.time);
         for key in [frame.deadline, frame.alarm, budget_time].into_iter().flatten() {
             self.state.timers.remove(&key);
