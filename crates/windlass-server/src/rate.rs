@@ -168,13 +168,14 @@ mod tests {
     #[test]
     fn rates_are_limits_of_the_server() {
         type Change = fn(&mut ServerLimits);
-        let table: [(Change, fn(&Rates) -> Rate, u32, u32); 4] = [
+        type Of = fn(&Rates) -> Rate;
+        let table: [(Change, Of, u32, u32); 4] = [
             (|l| l.max_unknown_tokens_per_second = 3, |rates| rates.failures, 20, 60),
             (|l| l.max_unproven_deliveries_per_second = 7, |rates| rates.unproven, 50, 70),
             (|l| l.max_deliveries_per_second = 9, |rates| rates.deliveries, 200, 18),
             (|l| l.max_refusals_logged_per_second = 2, |rates| rates.refusals, 100, 20),
         ];
-        let at_once = |limits: &ServerLimits, rate: fn(&Rates) -> Rate| {
+        let at_once = |limits: &ServerLimits, rate: Of| {
             let (bucket, rate) = (Bucket::default(), rate(&Rates::of(limits)));
             (0..).take_while(|_| bucket.take_at(SECOND, rate).is_ok()).count() as u32
         };
