@@ -107,6 +107,14 @@ proptest! {
     }
 }
 
+/// A plan whose run once met a fault.
+#[test]
+fn runs_that_once_met_a_fault() {
+    let program = program(15823780264235098529, Profile::Wild, 3, true);
+    let live = whole_run(&program, 15823780264235098529, 5);
+    assert!(live.state.result().is_some());
+}
+
 /// Plans that once had something to say.
 #[test]
 fn cancelled_runs_that_once_left_something() {

@@ -5,6 +5,7 @@
 //! | running | parked: its slot is free | goes on | – | its slot is free |
 //! | parked | parked | returning | – | gone |
 //! | returning | returning | returning | running, and goes on | gone, also from those that want a slot |
+//! | ended, its end on the agenda | – | – | no longer wants one | gone |
 //!
 //! – is impossible and a fault. A body of a place that does not let its bodies park is always running.
 
@@ -65,10 +66,17 @@ impl Reducer<'_> {
         let NetFrame { places, firings, .. } = self.net_frame_mut(id)?;
         let slot = places[at].returning.pop_front();
         let slot = slot.ok_or_else(|| no_part(id, "body that wants to go on at place", at as u64))?;
+        let firing = firings.get(&slot).ok_or_else(|| no_part(id, "firing", slot))?;
+        let frame = firing.frame;
+        // The body has already ended without a slot, and the item that removes it is still on the agenda.
+        if self.state.frames.get(frame).is_none() {
+            return Ok(());
+        }
+        let NetFrame { places, firings, .. } = self.net_frame_mut(id)?;
         let firing = firings.get_mut(&slot).ok_or_else(|| no_part(id, "firing", slot))?;
         firing.standing = Standing::Running;
         firing.worker = places[at].take_slot(net.tells_slots);
-        let (frame, worker) = (firing.frame, firing.worker);
+        let worker = firing.worker;
         if let Some(worker) = worker {
             self.tell_slot(frame, EventKind::StepRunning { worker, firing: slot })?;
         }
