@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .wrap_adapter(|_run, _definition| Some(Box::new(Onlooker { since: None })))
         .build()?;
     let handle = engine.start(&workflow, Ask).await?;
-    let told: Told = handle.result().await?;
+    let answer: Told = handle.result().await?;
     println!("the clerk says that it is {}", &told.at[..10]);
     let mut events = handle.events(0)?;
     while let Some(event) = events.next().await {

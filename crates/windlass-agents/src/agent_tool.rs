@@ -120,7 +120,7 @@ impl Inner {
             {
                 return Ok(refusal);
             }
-            self.tell(&wanted.tool, &call);
+            self.publish_call(&wanted.tool, &call);
             let protected = self.registry.protected().clone();
             return match entry.runs.clone() {
                 Runs::Agent(tool) => Ok(tool.call(AgentCall { folder: wanted.folder, protected, call }).await),
@@ -135,7 +135,7 @@ impl Inner {
                 if let Err(refusal) = self.ask(&wanted, &call).await {
                     return Ok(refusal);
                 }
-                self.tell(&wanted.tool, &call);
+                self.publish_call(&wanted.tool, &call);
                 Ok(offered.call(&call).await)
             }
             Ok(None) => Ok(Answer::error(self.unknown(&wanted))),
@@ -171,7 +171,7 @@ impl Inner {
     }
 
     /// What is about to be done, without secrets.
-    fn tell(&self, tool: &str, call: &ToolCall) {
+    fn publish_call(&self, tool: &str, call: &ToolCall) {
         if call.resumed.is_some() || call.goes_on {
             return;
         }

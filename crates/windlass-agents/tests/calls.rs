@@ -10,7 +10,7 @@ use windlass_agents::{
     Catalogue, Decision, Otherwise, Pattern, Permission, Policy, Prompt, Registry, Request, ToolSpec,
 };
 use windlass_core::{Await, Awaited, ErrorInfo, Resumed, TaskOutcome, TickKind};
-use windlass_runtime::{Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools};
+use windlass_runtime::{Cancelled, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
 use windlass_value::{Duration, Map, Value, parse_json, to_json};
 
 #[tokio::test]
@@ -100,17 +100,17 @@ async fn a_cancelled_call_ends_its_command() {
 }
 
 #[tokio::test]
-async fn calls_and_refusals_are_told_without_secrets() {
+async fn calls_and_denials_are_published_without_secrets() {
     let policy = Policy::new(Otherwise::Allow).deny(patterns(&["http"]));
     let scene = Scene::with(usual(), policy);
     let secret = "sk-abcdefghijklmnop";
-    let mut told = Vec::new();
+    let mut published = Vec::new();
     for (tool, arguments) in [
         ("bash", object([("command", &format!("echo {secret} > /dev/null"))])),
         ("http", object([("url", &format!("https://example.com/?api_key={secret}"))])),
         ("write", object([("path", "x"), ("content", &"long ".repeat(5000))])),
     ] {
-        let (publish, mut heard) = Publish::heard();
+        let (publish, mut events) = EventPublisher::channel();
         let input = Value::map(scene.input(tool, arguments));
         scene.tool().call(ToolCall { publish, ..ToolCall::alone(input) }).await;
         while let Ok(TickKind::PublishEvent { kind, data, .. }) = heard.try_recv() {
@@ -278,7 +278,7 @@ async fn a_call_that_was_cut_off_needs_leave_again() {
     let scene = Scene::with(usual(), Policy::new(Otherwise::Refuse));
     let input = scene.input("bash", object([("command", "touch made")]));
     // It had told of itself before the crash, and has waited for nothing.
-    let resumed = Some(Arc::new(Resumed { answers: Vec::new(), told: 1 }));
+    let resumed = Some(Arc::new(Resumed { answers: Vec::new(), published_events: 1 }));
     let call = ToolCall { resumed, ..ToolCall::alone(Value::map(input)) };
     assert!(answer(&scene.tool().call(call).await).error);
     assert!(!scene.work("made").exists());
@@ -293,7 +293,7 @@ impl Tool for Waits {
             let mut outcome = TaskOutcome::success(Value::from(5i64));
             if call.resumed.is_none() {
                 let awaited = Awaited::Time(Duration::from_secs(1));
-                outcome.awaits = Some(Box::new(Await { awaited, told: 0 }));
+                outcome.awaits = Some(Box::new(Await { awaited, published_events: 0 }));
             }
             outcome
         })
@@ -374,7 +374,7 @@ async fn known_secrets_are_in_no_answer_and_no_event() {
         ("grep", r#"{"pattern": "open"}"#, "env:2:***"),
         ("tells", "{}", "it is ***"),
     ] {
-        let (publish, mut heard) = Publish::heard();
+        let (publish, mut events) = EventPublisher::channel();
         let input = Value::map(scene.input(tool, parse_json(arguments).unwrap()));
         let found = answer(&scene.tool().call(ToolCall { publish, ..ToolCall::alone(input) }).await);
         assert!(found.content.starts_with(expected), "{tool}: {found:?}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::Limits;
-use windlass_runtime::show::{Piece, Seen, StoredEvents, live_owner, report_of};
+use windlass_runtime::show::{Seen, StoredEvent, StoredEvents, live_owner, report_of};
 use windlass_runtime::{FinalReport, RuntimeError};
 use windlass_store::{Store, StoreScan};
 
@@ -93,7 +93,7 @@ fn show(events: &mut StoredEvents, store: &dyn Store, progress: &mut Progress) -
             return Ok(());
         }
         for piece in pieces {
-            if let Piece::Event(event) = piece {
+            if let StoredEvent::Event(event) = piece {
                 progress.event(&event);
             }
         }

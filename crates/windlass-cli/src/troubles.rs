@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_core::{EventKind, PermissionDecision};
-use windlass_runtime::show::{Piece, StoredEvents};
+use windlass_runtime::show::{StoredEvent, StoredEvents};
 use windlass_runtime::{FinalReport, RuntimeError};
 use windlass_store::StoreRead;
 
@@ -35,7 +35,7 @@ pub(crate) fn of(
     if !registry().of(plan).has_agents() {
         return Ok(Vec::new());
     }
-    let mut found = told(store, run)?;
+    let mut found = scan_events(store, run)?;
     let loops = report.steps.iter().filter_map(|(name, step)| Some((name, step.looping.as_ref()?)));
     for (name, looping) in loops.filter(|(_, looping)| looping.unjudged > 0) {
         found.unjudged.insert(name.clone(), (looping.unjudged, looping.turns));
@@ -53,7 +53,7 @@ pub(crate) fn of(
     Ok(coordinator.chain(unjudged).chain(refused).collect())
 }
 
-fn told(store: &dyn StoreRead, run: &Arc<str>) -> Result<Found, RuntimeError> {
+fn scan_events(store: &dyn StoreRead, run: &Arc<str>) -> Result<Found, RuntimeError> {
     let mut found = Found::default();
     let mut events = StoredEvents::new(run.clone(), 0);
     for _ in 0..LOOK_PAGES {
@@ -62,7 +62,7 @@ fn told(store: &dyn StoreRead, run: &Arc<str>) -> Result<Found, RuntimeError> {
             break;
         }
         for piece in pieces {
-            let Piece::Event(event) = piece else { continue };
+            let StoredEvent::Event(event) = piece else { continue };
             match &event.kind {
                 EventKind::CoordinatorFailed { error } => found.coordinator.push(agents::message_of(error)),
                 EventKind::AgentPermission { tool, decision: PermissionDecision::Refused, reason } => {

@@ -160,7 +160,7 @@ workflow:
     events.line_with("event.unhandled");
     place.windlass(&["approve", "g1", "--set", "approved=true"]).exits(0);
     run.finish().exits(0);
-    let told = place.windlass(&["events", "g1", "--json"]);
-    let begun = told.exits(0).out.lines().filter(|line| line.contains("step.started") && line.contains("\"deploy\""));
-    assert_eq!(begun.count(), 1, "{}", told.out);
+    let output = place.windlass(&["events", "g1", "--json"]);
+    let begun = output.exits(0).out.lines().filter(|line| line.contains("step.started") && line.contains("\"deploy\""));
+    assert_eq!(begun.count(), 1, "{}", output.out);
 }

@@ -115,7 +115,7 @@ fn foreign_plan() -> Plan {
         NetPlace { produces: vec![produces.into()], ..place }
     });
     let net = Net::new(places.to_vec(), "placed", NetEnd::Stop("done".into()));
-    plan.nodes[0].kind = NodeKind::Net(Net { tells_slots: true, ..net });
+    plan.nodes[0].kind = NodeKind::Net(Net { publishes_slots: true, ..net });
     plan
 }
 

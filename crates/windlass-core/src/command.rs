@@ -83,7 +83,7 @@ pub struct Resumed {
     /// In the order of its waits.
     pub answers: Vec<Answer>,
     /// Events that it has published before.
-    pub told: u64,
+    pub published_events: u64,
 }
 
 /// What an idempotency key is made of, together with the run's key root.

@@ -6,12 +6,12 @@
 mod addresses;
 mod command;
 mod event;
-mod hearing;
 mod limits;
 mod outcome;
 pub mod plan;
 mod program;
 mod reduce;
+mod signal_delivery;
 pub mod state;
 mod status;
 mod tick;
@@ -24,17 +24,17 @@ pub use event::{
     Event, EventDoc, EventError, EventKind, FieldDoc, FieldShape, IdleReason, LoopEventLimits, LoopStats, ObjectShape,
     PatchScope, PermissionDecision, TaskResult, TaskStatus,
 };
-pub use hearing::{Hearing, hearing};
 pub use limits::{Limits, ProcessLimits, ServerLimits};
 pub use outcome::{
-    Again, Answer, Asked, Await, Awaited, Beside, Change, ErrorInfo, LoopSummary, Outcome, Reason, Reply, Sent,
-    TaskOutcome, Was,
+    Again, Answer, Await, Awaited, Beside, Change, ErrorInfo, LoopSummary, Outcome, Reason, Reply, Sent, TaskOutcome,
+    WaitAnnouncement, Was,
 };
 pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{
     Admitted, Delivery, Failure, Failures, Fault, Impossible, Moment, Output, Reduced, Refused, Resume, Unmet, Watch,
     admit, reduce, veiled,
 };
+pub use signal_delivery::{SignalDelivery, predict_delivery};
 pub use state::State;
 pub use status::{Status, StatusSet};
 pub use tick::{MAIL_EVENT, Origin, START_EVENT, Tick, TickKind};

@@ -197,7 +197,7 @@ impl Was {
 pub struct Await {
     pub awaited: Awaited,
     /// Events it has published so far: it need not publish them again.
-    pub told: u64,
+    pub published_events: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -209,7 +209,7 @@ pub enum Awaited {
         requirements: Value,
         deadline: Option<Duration>,
         /// Published when the wait begins.
-        asks: Option<Asked>,
+        announcement: Option<WaitAnnouncement>,
     },
     Time(Duration),
     /// The end of a child run.
@@ -222,7 +222,7 @@ pub enum Awaited {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct WaitAnnouncement {
     pub kind: Arc<str>,
     pub data: Value,
 }

@@ -24,7 +24,7 @@ type Ends = BTreeMap<String, (String, Value)>;
 type Loops = BTreeMap<String, (u64, String)>;
 
 /// Last ends and loops by path, from the events.
-fn told(sim: &Sim) -> (Ends, Loops) {
+fn published_ends(sim: &Sim) -> (Ends, Loops) {
     let mut ends = BTreeMap::new();
     let mut loops = BTreeMap::new();
     for event in &sim.events {
@@ -68,7 +68,7 @@ fn agree(seed: u64, depth: u32, tight: bool) {
         sim.values = MemoryValues::forgetful();
     }
     sim.start_with(json(r#"{"n": 3}"#)).run();
-    let (ends, loops) = told(&sim);
+    let (ends, loops) = published_ends(&sim);
     let expected: Ends = naive
         .ends
         .iter()

@@ -6,7 +6,7 @@ use crate::support;
 use support::*;
 use windlass_core::plan::*;
 use windlass_core::{
-    Asked, Await, Awaited, Beside, Change, ErrorInfo, Job, Program, Sent, Status, TaskOutcome, TickKind, Was,
+    Await, Awaited, Beside, Change, ErrorInfo, Job, Program, Sent, Status, TaskOutcome, TickKind, WaitAnnouncement, Was,
 };
 use windlass_value::{Timestamp, Value};
 
@@ -32,12 +32,12 @@ fn begun(program: &Program) -> Sim<'_> {
 }
 
 fn awaits(awaited: Awaited) -> TaskOutcome {
-    TaskOutcome { awaits: Some(Box::new(Await { awaited, told: 0 })), ..TaskOutcome::success(Value::Null) }
+    TaskOutcome { awaits: Some(Box::new(Await { awaited, published_events: 0 })), ..TaskOutcome::success(Value::Null) }
 }
 
 fn event(name: &str, requirements: &str, deadline: Option<u64>) -> TaskOutcome {
     let (requirements, deadline) = (json(requirements), deadline.map(secs));
-    awaits(Awaited::Event { name: name.into(), requirements, deadline, asks: None })
+    awaits(Awaited::Event { name: name.into(), requirements, deadline, announcement: None })
 }
 
 fn stop(payload: &str) -> TaskOutcome {
@@ -157,10 +157,10 @@ fn a_deadline_is_an_answer_too() {
 fn the_question_is_published_once() {
     let program = step(None).load();
     let mut sim = begun(&program);
-    let asks = Some(Asked { kind: "please".into(), data: json(r#"{"amount": 3}"#) });
+    let asks = Some(WaitAnnouncement { kind: "please".into(), data: json(r#"{"amount": 3}"#) });
     sim.reply(
         "net.step",
-        awaits(Awaited::Event { name: "go".into(), requirements: Value::Null, deadline: None, asks }),
+        awaits(Awaited::Event { name: "go".into(), requirements: Value::Null, deadline: None, announcement: asks }),
     );
     sim.tick(TickKind::Restart);
     sim.event("go", 1i64);
@@ -316,7 +316,7 @@ fn the_first_value_is_what_the_variable_begins_with() {
 fn a_run_that_is_cancelled_while_a_step_waits_leaves_nothing_behind() {
     let program = step(None).load();
     for awaited in [
-        Awaited::Event { name: "go".into(), requirements: Value::Null, deadline: Some(secs(9)), asks: None },
+        Awaited::Event { name: "go".into(), requirements: Value::Null, deadline: Some(secs(9)), announcement: None },
         Awaited::Time(secs(9)),
         Awaited::Child { definition: "other".into(), input: Value::Null },
     ] {

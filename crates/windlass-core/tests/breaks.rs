@@ -206,7 +206,7 @@ fn a_turn_that_has_ended_says_all_there_is() {
     let program = b.load();
     let sim = ran(&program);
     let done = sim.events_of("loop.iteration.done");
-    let told: Vec<(&str, Vec<&Value>)> = done
+    let published: Vec<(&str, Vec<&Value>)> = done
         .iter()
         .map(|event| {
             let names = ["actionName", "loopType", "iteration", "conditionResult", "duration"];
@@ -219,8 +219,8 @@ fn a_turn_that_has_ended_says_all_there_is() {
         ("outer.v2[0].in.ner[1]", values(r#"["in.ner", "until", 1, true, 0]"#)),
         ("outer.v2[0]", values(r#"["outer.v2", "foreach", 0, null, 0]"#)),
     ];
-    let told: Vec<(&str, Vec<Value>)> =
-        told.into_iter().map(|(path, values)| (path, values.into_iter().cloned().collect())).collect();
-    assert_eq!(told, expected);
+    let published: Vec<(&str, Vec<Value>)> =
+        published.into_iter().map(|(path, values)| (path, values.into_iter().cloned().collect())).collect();
+    assert_eq!(published, expected);
     assert!(done.iter().all(|event| event.data.get("result").is_some()));
 }

@@ -371,7 +371,7 @@ fn a_budget_of_time_ends_what_it_belongs_to() {
 }
 
 #[test]
-fn usage_is_told_with_every_end_that_counts_it() {
+fn usage_is_published_with_every_metered_end() {
     let program = reserving(1_000, 1);
     let mut sim = Sim::new(&program, hungry(7));
     sim.start().run();

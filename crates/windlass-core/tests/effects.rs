@@ -335,17 +335,17 @@ fn replying(good: Option<&str>, times: usize) -> Program {
 }
 
 #[test]
-fn a_reply_is_told_and_the_run_goes_on() {
-    for (good, told) in [(None, true), (Some("true"), true), (Some("false"), false)] {
+fn a_reply_is_published_and_the_run_continues() {
+    for (good, is_published) in [(None, true), (Some("true"), true), (Some("false"), false)] {
         let program = replying(good, 1);
         let mut sim = begun(&program);
         assert_eq!(sim.state.phase, Phase::Running);
         assert_eq!(sim.end_of("all.reply0"), Some(("succeeded".into(), json(r#"{"n": 1}"#))));
         let event = sim.events_of("run.replied")[0];
-        assert_eq!(event.data, Value::object([("reply", json(r#"{"n": 1}"#)), ("good", Value::Bool(told))]));
+        assert_eq!(event.data, Value::object([("reply", json(r#"{"n": 1}"#)), ("good", Value::Bool(is_published))]));
         sim.succeed("all.after", 3i64);
         let reply = sim.result().reply.clone().expect("the end knows of it");
-        assert_eq!((reply.value, reply.good), (json(r#"{"n": 1}"#), told));
+        assert_eq!((reply.value, reply.good), (json(r#"{"n": 1}"#), is_published));
     }
 }
 

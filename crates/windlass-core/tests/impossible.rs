@@ -123,7 +123,7 @@ fn after(
 }
 
 fn waits_for(awaited: Awaited) -> TaskOutcome {
-    TaskOutcome { awaits: Some(Box::new(Await { awaited, told: 0 })), ..TaskOutcome::success(Value::Null) }
+    TaskOutcome { awaits: Some(Box::new(Await { awaited, published_events: 0 })), ..TaskOutcome::success(Value::Null) }
 }
 
 fn go() -> TickKind {

@@ -62,7 +62,7 @@ fn a_hidden_node_goes_by_the_label_of_its_task() {
 }
 
 #[test]
-fn events_tell_of_the_task_as_of_any_other() {
+fn a_task_that_enters_a_node_publishes_the_usual_events() {
     let program = loop_then_sink(true);
     let sim = ran(&program);
     let started: Vec<&str> = sim.paths("task.started").into_iter().filter(|path| !path.contains('[')).collect();

@@ -717,12 +717,13 @@ fn far_into_a_loop_turns_that_only_compute_are_told_of_together() {
     let loud = sim.events.iter().filter(|event| (5..12).any(|turn| event.path.starts_with(&format!("loop[{turn}]"))));
     assert_eq!(loud.count(), 0, "no event from inside a quiet turn");
     assert_eq!(sim.events_of("loop.iteration.done").iter().filter(|event| event.path.len() == 7).count(), 5);
-    let field = |event: &support::seen::SeenEvent, name: &str| event.data.get(name).and_then(Value::as_int).unwrap();
-    let told: Vec<(i64, i64)> =
+    let field =
+        |event: &support::observed_event::SeenEvent, name: &str| event.data.get(name).and_then(Value::as_int).unwrap();
+    let published: Vec<(i64, i64)> =
         sim.events_of("loop.progress").iter().map(|event| (field(event, "from"), field(event, "to"))).collect();
-    assert!(told.len() > 1, "one for each slice: {told:?}");
-    assert_eq!((told[0].0, told[told.len() - 1].1), (5, 11));
-    assert!(told.windows(2).all(|pair| pair[0].1 + 1 == pair[1].0), "without a gap: {told:?}");
+    assert!(published.len() > 1, "one for each slice: {published:?}");
+    assert_eq!((published[0].0, published[published.len() - 1].1), (5, 11));
+    assert!(published.windows(2).all(|pair| pair[0].1 + 1 == pair[1].0), "without a gap: {published:?}");
     assert_eq!(sim.turns.iter().filter(|turn| &*turn.loop_path == "loop").count(), 12, "history has every turn");
 }
 

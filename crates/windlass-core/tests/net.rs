@@ -120,7 +120,7 @@ fn bodies_of_one_place_are_told_apart() {
         vec![source, Place { workers: 2, produces: vec!["stop".into()], ..worker(b, id, "work", &["item"]) }]
     });
     if let NodeKind::Net(net) = &mut b.plan.nodes[0].kind {
-        (net.tells_slots, net.asks) = (true, vec!["stop".into()]);
+        (net.publishes_slots, net.asks) = (true, vec!["stop".into()]);
     }
     let program = b.load();
     let mut sim = begun(&program);
@@ -139,11 +139,11 @@ fn bodies_of_one_place_are_told_apart() {
 
 /// The task behind a step in code is machinery; its tries are the step's.
 #[test]
-fn a_step_that_is_told_by_number_is_tried_again_in_sight() {
+fn retries_of_a_numbered_step_are_published() {
     let mut b = net(NetEnd::Quiet, |b, id| vec![worker(b, id, "work", &["start"])]);
     for node in &mut b.plan.nodes {
         match &mut node.kind {
-            NodeKind::Net(net) => net.tells_slots = true,
+            NodeKind::Net(net) => net.publishes_slots = true,
             NodeKind::Pipeline(pipeline) => {
                 let interval = Amount::Fixed(windlass_value::Duration::from_secs(1));
                 let backoff = Backoff { interval, growth: Growth::Fixed, min: None, max: None, jitter: Jitter::None };
@@ -402,7 +402,7 @@ fn a_failure_goes_along_its_arc_or_fails_the_net() {
 }
 
 #[test]
-fn a_net_waits_for_what_only_comes_from_outside() {
+fn a_net_waits_for_external_events() {
     let program = net(stop(), |b, id| {
         let payload = output_of(b);
         let first = Place { arcs: vec![arc("asked")], ..giver(b, id, "ask", &["start"], "1") };
@@ -522,7 +522,7 @@ fn a_first_token_that_cannot_be_computed_fails_the_net() {
 
 /// Goes back to itself until its own count says otherwise.
 #[test]
-fn each_visit_of_a_step_is_another_effect_and_is_told_apart() {
+fn each_visit_of_a_step_is_a_separate_effect_with_its_own_events() {
     let program = net(NetEnd::Quiet, |b, id| {
         let mut step = worker(b, id, "step", &["start", "again"]);
         let again = b.guard(json(r#"{"$lt": [{"$var": "output"}, 3]}"#));
@@ -538,8 +538,9 @@ fn each_visit_of_a_step_is_another_effect_and_is_told_apart() {
     let generations: Vec<u32> = sim.dispatched.iter().map(|job| job.key.generation).collect();
     assert!(generations.windows(2).all(|pair| pair[0] < pair[1]), "{generations:?}");
     let started = sim.events_of("step.started");
-    let told: Vec<_> = started.iter().filter(|event| &*event.path == "net.step").map(|event| &event.data).collect();
-    let field = |name: &str| told.iter().map(|data| data.get(name).cloned().unwrap()).collect::<Vec<_>>();
+    let published: Vec<_> =
+        started.iter().filter(|event| &*event.path == "net.step").map(|event| &event.data).collect();
+    let field = |name: &str| published.iter().map(|data| data.get(name).cloned().unwrap()).collect::<Vec<_>>();
     assert_eq!(field("visit"), [Value::Int(1), Value::Int(2), Value::Int(3)]);
     assert_eq!(field("token"), ["start", "again", "again"].map(Value::from));
 }

@@ -225,9 +225,9 @@ fn facts_lie_beside_the_outcome_and_its_meta_is_complete() {
             "http": {"status": 404}}"#,
     );
     assert_eq!(sim.output(), outcome);
-    let told = sim.events_of("task.processed")[0].data.get("outcome").unwrap().clone();
+    let published = sim.events_of("task.processed")[0].data.get("outcome").unwrap().clone();
     for part in ["status", "result", "error", "meta", "http"] {
-        assert_eq!(told.get(part), outcome.get(part), "{part}");
+        assert_eq!(published.get(part), outcome.get(part), "{part}");
     }
 }
 
@@ -244,8 +244,8 @@ fn large_facts_travel_by_reference_and_can_be_read() {
     let py = Value::object([("exception", Value::from("x".repeat(5_000)))]);
     sim.reply("pipe.call", TaskOutcome { facts: Value::object([("py", py)]), ..refused("py") });
     assert_eq!(sim.output(), Value::Int(5_000));
-    let told = &sim.events_of("task.processed")[0].data;
-    assert!(matches!(told.get("outcome").unwrap().get("py"), Some(Value::Stored(_))));
+    let published = &sim.events_of("task.processed")[0].data;
+    assert!(matches!(published.get("outcome").unwrap().get("py"), Some(Value::Stored(_))));
 }
 
 #[test]
@@ -258,13 +258,13 @@ fn a_hidden_task_has_no_events() {
     });
     let mut sim = begun(&program);
     sim.reply("pipe.call", refused("500")).pass(secs(1)).succeed("pipe.call", 1u32);
-    let told: Vec<&str> =
+    let published: Vec<&str> =
         sim.kinds().into_iter().filter(|kind| kind.starts_with("task") || *kind == "ctx.patched").collect();
-    assert_eq!((sim.output(), told), (Value::Int(2), vec!["task.started", "task.processed"]));
+    assert_eq!((sim.output(), published), (Value::Int(2), vec!["task.started", "task.processed"]));
 }
 
 #[test]
-fn a_lone_task_with_a_label_sees_itself_and_is_told_of() {
+fn a_single_labelled_task_sees_itself_and_is_published() {
     let program =
         pipeline(|b| vec![task("only", Action::Evaluate(b.expr(r#"[{"$var": "_task"}, {"$var": "_attempt"}]"#)))]);
     let sim = ran(&program);

@@ -176,9 +176,9 @@ fn turns_are_written_as_the_loop_says() {
         });
         let mut sim = Sim::new(&program, at_once());
         sim.start().run();
-        let told: Vec<&str> =
+        let published: Vec<&str> =
             sim.events.iter().map(|event| &*event.path).filter(|path| path.ends_with("step")).collect();
-        assert!(told.iter().any(|path| path.ends_with(expected)), "{told:?}");
+        assert!(published.iter().any(|path| path.ends_with(expected)), "{published:?}");
     }
 }
 

@@ -42,7 +42,7 @@ fn fails(sim: &mut Sim, item: i64) {
 }
 
 fn waits(sim: &mut Sim, item: i64, awaited: Awaited) {
-    let awaits = Some(Box::new(Await { awaited, told: 0 }));
+    let awaits = Some(Box::new(Await { awaited, published_events: 0 }));
     reply(sim, item, TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) });
 }
 
@@ -52,7 +52,7 @@ fn those_without_a_slot_are_told_of_once_and_begin_in_order() {
     let mut sim = split(&program);
     assert_eq!(at_work(&sim, "work"), [1, 2]);
     assert_eq!(
-        told(&sim, "step.queued", &["event", "waiting"]),
+        event_lines(&sim, "step.queued", &["event", "waiting"]),
         ["work event=item waiting=1", "work event=item waiting=2", "work event=item waiting=3"]
     );
     for item in 1..=5 {
@@ -69,7 +69,7 @@ fn a_free_slot_has_the_smallest_number() {
     done(&mut sim, 2);
     done(&mut sim, 1);
     assert_eq!(
-        told(&sim, "step.started", &["worker", "firing", "from"]),
+        event_lines(&sim, "step.started", &["worker", "firing", "from"]),
         [
             "split worker=0 firing=0 from=[]",
             "work worker=0 firing=1 from=[0]",
@@ -82,7 +82,7 @@ fn a_free_slot_has_the_smallest_number() {
     for item in [3, 5, 4] {
         done(&mut sim, item);
     }
-    let last = told(&sim, "step.started", &["worker", "firing", "from"]);
+    let last = event_lines(&sim, "step.started", &["worker", "firing", "from"]);
     assert_eq!(last.last().unwrap(), "gather worker=0 firing=6 from=[1,2,3,4,5]");
 }
 
@@ -94,7 +94,7 @@ fn a_step_that_goes_around_in_circles_never_queues() {
         give(&mut sim, "turn", &format!("again {n}"));
     }
     assert_eq!((sim.count("step.queued"), sim.count("step.idle")), (0, 0));
-    let started = told(&sim, "step.started", &["worker", "from"]);
+    let started = event_lines(&sim, "step.started", &["worker", "from"]);
     assert_eq!(started.last().unwrap(), "turn worker=0 from=[19]");
 }
 
@@ -115,10 +115,13 @@ fn one_that_waits_to_be_tried_again_gives_its_slot_away_and_comes_back_before_th
     done(&mut sim, 2);
     assert_eq!(at_work(&sim, "work"), [1, 3], "in the order in which they were due");
     assert_eq!(
-        told(&sim, "step.idle", &["worker", "firing", "because"]),
+        event_lines(&sim, "step.idle", &["worker", "firing", "because"]),
         ["work worker=0 firing=1 because=retry", "work worker=0 firing=3 because=retry"]
     );
-    assert_eq!(told(&sim, "step.running", &["worker", "firing"]), ["work worker=0 firing=1", "work worker=1 firing=3"]);
+    assert_eq!(
+        event_lines(&sim, "step.running", &["worker", "firing"]),
+        ["work worker=0 firing=1", "work worker=1 firing=3"]
+    );
     for item in [1, 3, 5] {
         done(&mut sim, item);
     }
@@ -148,7 +151,7 @@ fn with_a_free_slot_it_goes_on_at_once() {
     assert_eq!(at_work(&sim, "work"), [1, 2, 4, 5]);
     sim.pass(secs(10));
     assert_eq!(at_work(&sim, "work"), [1, 2, 4, 5, 3]);
-    assert_eq!(told(&sim, "step.running", &["worker"]), ["work worker=2"], "its number was free still");
+    assert_eq!(event_lines(&sim, "step.running", &["worker"]), ["work worker=2"], "its number was free still");
 }
 
 #[test]
@@ -159,7 +162,7 @@ fn one_that_waits_for_somebody_gives_its_slot_away() {
         name: "answer".into(),
         requirements: Value::object([("to", n)]),
         deadline: None,
-        asks: None,
+        announcement: None,
     };
     waits(&mut sim, 1, event(1));
     waits(&mut sim, 2, event(2));
@@ -172,7 +175,7 @@ fn one_that_waits_for_somebody_gives_its_slot_away() {
     done(&mut sim, 2);
     assert_eq!(at_work(&sim, "work"), [1]);
     assert_eq!(
-        told(&sim, "step.idle", &["worker", "because"]),
+        event_lines(&sim, "step.idle", &["worker", "because"]),
         ["work worker=0 because=wait", "work worker=0 because=wait"]
     );
     for item in [1, 4, 5] {

@@ -13,7 +13,7 @@ fn failure(sim: &Sim) -> ErrorInfo {
     sim.result().error.clone().unwrap()
 }
 
-fn outside(sim: &mut Sim, name: &str, payload: &str, to: Option<&str>) {
+fn external_event(sim: &mut Sim, name: &str, payload: &str, to: Option<&str>) {
     let (name, payload, to) = (name.into(), json(payload), to.map(Into::into));
     sim.tick(TickKind::AddEvent {
         name,
@@ -46,9 +46,9 @@ fn a_target_is_the_only_one_that_gets_an_event() {
     for (kind, to, expected, reason) in cases {
         let program = two_takers();
         let mut sim = begun(&program);
-        outside(&mut sim, kind, "1", to);
+        external_event(&mut sim, kind, "1", to);
         assert_eq!(sim.open_paths(), expected, "{kind} for {to:?} from outside");
-        let told = told(&sim, "event.unhandled", &["event", "reason", "idle"]);
+        let told = event_lines(&sim, "event.unhandled", &["event", "reason", "idle"]);
         let line = format!(" event={kind} reason={reason} idle=false");
         assert_eq!(told, if reason.is_empty() { Vec::new() } else { vec![line] });
         assert!(sim.state.signals.is_empty(), "what is for one step is not kept");
@@ -65,7 +65,7 @@ fn a_target_is_the_only_one_that_gets_an_event() {
 }
 
 #[test]
-fn what_a_step_sends_comes_before_what_it_returns_and_not_at_all_if_it_fails() {
+fn sent_events_precede_the_returned_one_and_are_dropped_on_failure() {
     let program = steps(vec![
         step("first", "start", "item stop").retries(retry(2, secs(1))),
         step("work", "item", "").workers(9),
@@ -79,7 +79,7 @@ fn what_a_step_sends_comes_before_what_it_returns_and_not_at_all_if_it_fails() {
 }
 
 #[test]
-fn an_event_that_nobody_takes_is_told_with_whether_anything_else_goes_on() {
+fn an_unhandled_event_is_published_with_the_idle_flag() {
     // What the first step does; whether each event that is not taken was the last thing going on.
     let cases: [(TaskOutcome, &[&str]); 5] = [
         (sending(&[], "unknown"), &["idle=true"]),
@@ -94,7 +94,7 @@ fn an_event_that_nobody_takes_is_told_with_whether_anything_else_goes_on() {
         let mut sim = begun(&program);
         sim.reply("first", outcome);
         let told: Vec<String> =
-            told(&sim, "event.unhandled", &["idle"]).iter().map(|line| line.trim().to_owned()).collect();
+            event_lines(&sim, "event.unhandled", &["idle"]).iter().map(|line| line.trim().to_owned()).collect();
         assert_eq!(told, expected);
     }
 }
@@ -105,7 +105,7 @@ fn what_is_meant_for_somebody_outside_is_published_and_answered() {
     let mut sim = begun(&program);
     give(&mut sim, "ask", "question {\"price\": 5}");
     assert_eq!(
-        told(&sim, "input.required", &["event", "payload", "step"]),
+        event_lines(&sim, "input.required", &["event", "payload", "step"]),
         ["ask event=question payload={price:5} step=ask"]
     );
     assert_eq!((sim.count("event.unhandled"), sim.count("workflow.idle")), (0, 1));
@@ -187,12 +187,12 @@ fn a_surplus_event_that_fails_the_run_says_where_and_which() {
 }
 
 #[test]
-fn a_dropped_event_is_told_of_with_its_reason() {
+fn a_dropped_event_is_published_with_its_reason() {
     let program = joining(every("A B", None, Surplus::Drop), "A B");
     let mut sim = begun(&program);
     sim.reply("source", sending(&["A 1", "A 2"], "again"));
     let reason = "`pair` has every `A` that its set needs; this one is dropped";
-    assert_eq!(told(&sim, "event.unhandled", &["event", "reason"]), [format!(" event=A reason={reason}")]);
+    assert_eq!(event_lines(&sim, "event.unhandled", &["event", "reason"]), [format!(" event=A reason={reason}")]);
 }
 
 #[test]
@@ -469,8 +469,9 @@ fn a_step_that_waits_for_what_another_gives_goes_on_with_it() {
         steps(vec![step("first", "start", "stop"), step("other", "start", "news"), step("reader", "news", "stop")])
             .load();
     let mut sim = begun(&program);
-    let awaited = Awaited::Event { name: "news".into(), requirements: json(r#"{"n": 2}"#), deadline: None, asks: None };
-    let awaits = Some(Box::new(Await { awaited, told: 0 }));
+    let awaited =
+        Awaited::Event { name: "news".into(), requirements: json(r#"{"n": 2}"#), deadline: None, announcement: None };
+    let awaits = Some(Box::new(Await { awaited, published_events: 0 }));
     sim.reply("first", TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) });
     sim.reply("other", sending(&[r#"news {"n": 1}"#], r#"news {"n": 2}"#));
     assert_eq!(sim.open_paths(), ["first", "reader"], "and whoever accepts it gets it as well");
@@ -480,12 +481,12 @@ fn a_step_that_waits_for_what_another_gives_goes_on_with_it() {
 }
 
 #[test]
-fn what_comes_before_its_wait_is_kept_also_from_another_step() {
+fn an_event_from_another_step_that_precedes_its_wait_is_buffered() {
     use windlass_core::{Await, Awaited};
     let program = steps(vec![step("first", "start", "stop"), step("other", "start", "later news")]).load();
     let mut sim = begun(&program);
     sim.reply("other", sending(&[r#"later {"n": 1}"#, r#"news {"n": 2}"#], r#"later {"n": 3}"#));
-    let reasons = told(&sim, "event.unhandled", &["event", "reason"]);
+    let reasons = event_lines(&sim, "event.unhandled", &["event", "reason"]);
     assert_eq!(
         reasons.iter().map(|one| one.trim()).collect::<Vec<_>>(),
         [
@@ -495,8 +496,9 @@ fn what_comes_before_its_wait_is_kept_also_from_another_step() {
         ]
     );
     for _ in 0..2 {
-        let awaited = Awaited::Event { name: "later".into(), requirements: Value::Null, deadline: None, asks: None };
-        let awaits = Some(Box::new(Await { awaited, told: 0 }));
+        let awaited =
+            Awaited::Event { name: "later".into(), requirements: Value::Null, deadline: None, announcement: None };
+        let awaits = Some(Box::new(Await { awaited, published_events: 0 }));
         sim.reply("first", TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) });
     }
     let resumed = sim.dispatched.iter().rfind(|job| &**job.path() == "first").unwrap();

@@ -160,7 +160,7 @@ fn without_an_answer_in_time_the_wait_times_out() {
 }
 
 #[test]
-fn idle_is_told_once_until_the_run_has_moved() {
+fn idle_is_published_once_until_the_run_moves() {
     let program = twice();
     let mut sim = begun(&program);
     assert_eq!(sim.events_of("workflow.idle")[0].data.get("waits"), Some(&json(r#"["go"]"#)));

@@ -90,7 +90,7 @@ impl EventRole {
         all.into_iter().find(|role| role.as_str() == name).unwrap_or(EventRole::Plain)
     }
 
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn description(self) -> &'static str {
         match self {
             EventRole::Start => "start event",
             EventRole::Stop => "stop event",

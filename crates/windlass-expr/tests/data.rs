@@ -30,7 +30,7 @@ fn every_language_has_a_name_of_its_own() {
 }
 
 #[test]
-fn problems_are_told_with_their_place() {
+fn problems_are_reported_with_their_location() {
     assert_eq!(place("wdl.query", r#"{"from": [1], "were": "@true", "where": true}"#), "/were");
     assert_eq!(place("wdl.query", r#"{"from": ["@nope()"], "where": true}"#), "/from/0");
     assert_eq!(place("wdl.query", r#"{"from": "x", "where": true}"#), "/from");
@@ -50,7 +50,7 @@ fn problems_are_told_with_their_place() {
 }
 
 #[test]
-fn content_that_the_schema_refuses_is_told_apart() {
+fn content_rejected_by_the_schema_has_its_own_error_kind() {
     let kind = |source: &str| {
         let expression = compile("wdl.parse", &json(source)).unwrap_or_else(|errors| panic!("{errors:?}"));
         expression.eval(&MockScope::new(), &mut Meter::new(10_000, 1_000_000)).expect_err(source).kind
@@ -126,11 +126,11 @@ fn no_schema_takes_more_than_the_limits() {
         let expression = compile("wdl.parse", &source).unwrap_or_else(|errors| panic!("{errors:?}"));
         let mut results = (0..2).map(|_| expression.eval(&MockScope::new(), &mut Meter::new(fuel, 104_857_600)));
         let (first, second) = (results.next().expect("one"), results.next().expect("two"));
-        let told = |result: Result<Value, windlass_value::EvalError>| {
+        let error_message = |result: Result<Value, windlass_value::EvalError>| {
             result.map_or_else(|error| (Some(error.kind), error.message.to_string()), |_| (None, String::new()))
         };
-        let first = told(first);
-        assert_eq!(first, told(second));
+        let first = error_message(first);
+        assert_eq!(first, error_message(second));
         first
     };
     let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));

@@ -547,11 +547,13 @@ fn a_value_that_is_not_touched_costs_nothing() {
 #[test]
 fn outside_loops_there_is_no_turn() {
     let scope = TestScope { in_loop: false, ..TestScope::new(None) };
-    let said = |source: &str| run(&Value::from(source), Mode::Value, &scope);
-    assert!(said("{{ iter.page }}").is_err_and(|error| error.starts_with("missing: `iter` has no property `page`")));
-    assert_eq!(said("{{ iter.page | default(1) }}"), Ok(Value::Int(1)));
-    assert_eq!(said("{{ iter is defined }}"), Ok(Value::Bool(false)));
-    assert_eq!(said("{{ shadow }}"), Ok(Value::from("label")));
+    let evaluate = |source: &str| run(&Value::from(source), Mode::Value, &scope);
+    assert!(
+        evaluate("{{ iter.page }}").is_err_and(|error| error.starts_with("missing: `iter` has no property `page`"))
+    );
+    assert_eq!(evaluate("{{ iter.page | default(1) }}"), Ok(Value::Int(1)));
+    assert_eq!(evaluate("{{ iter is defined }}"), Ok(Value::Bool(false)));
+    assert_eq!(evaluate("{{ shadow }}"), Ok(Value::from("label")));
 }
 
 #[test]

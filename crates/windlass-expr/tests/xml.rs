@@ -81,7 +81,7 @@ fn hostile_paths_end_by_fuel() {
 }
 
 #[test]
-fn a_bad_literal_path_is_told_with_its_place() {
+fn an_invalid_literal_xpath_is_reported_with_its_location() {
     let text = "@length(xpath(variables('name'), '/a['))";
     let errors = Wdl.compile(&Value::from(text), Mode::Value).err().expect("an error");
     assert_eq!(&text[errors[0].range.clone()], "'/a['");

@@ -274,12 +274,12 @@ impl Compiler<'_> {
         let quoted = expr::quoted(child);
         let at = Span::at(span.start);
         let (end, attempts) = (format!("actions({quoted})"), format!("actions({quoted})?['attempts']"));
-        let told = |status: &str, name: &str, value: String| {
+        let report = |status: &str, name: &str, value: String| {
             let start = format!(r#"json('{{"status":"{status}"}}')"#);
             format!("addProperty(addProperty({start}, 'attempts', {attempts}), '{name}', {value})")
         };
-        let succeeded = told("success", "result", format!("outputs({quoted})"));
-        let failed = told("failed", "error", format!("{end}?['error']"));
+        let succeeded = report("success", "result", format!("outputs({quoted})"));
+        let failed = report("failed", "error", format!("{end}?['error']"));
         let text = format!("@if(equals({end}?['status'], 'Succeeded'), {succeeded}, {failed})");
         self.value(&Node::text(text, at), scope)
     }

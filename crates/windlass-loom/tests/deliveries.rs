@@ -73,8 +73,8 @@ fn a_schema_is_held_against_deliveries_when_that_is_asked_for() {
         (free, "{}", "ok"),
         (without, "5", "ok"),
     ] {
-        let said = delivered(trigger, input);
-        assert!(said.starts_with(wanted), "{input}: {said}");
+        let result = delivered(trigger, input);
+        assert!(result.starts_with(wanted), "{input}: {result}");
     }
 }
 

@@ -58,7 +58,7 @@ fn too_many_actions_are_refused_once_and_at_once() {
 }
 
 #[test]
-fn a_flood_of_problems_on_one_line_is_told_in_part() {
+fn a_flood_of_problems_on_one_line_is_truncated() {
     let bad = r#""@body('nobody')","#.repeat(50_000);
     let source = Source::new("flood.json", format!(r#"{{"type":"compose","inputs":[{bad}0]}}"#));
     let problems = compile(&source, &options()).expect_err("refused");
@@ -76,8 +76,8 @@ fn limits_come_from_the_options() {
         Limits { loop_turns_max: 10, loop_time_max: windlass_value::Duration::from_secs(60), ..Limits::default() };
     let source = Source::new("t.json", text);
     let problems = compile(&source, &Options { limits, ..options() }).expect_err("refused");
-    let said: Vec<_> = problems.iter().map(|problem| problem.hint.clone().unwrap_or_default()).collect();
-    assert!(said[0].contains("loop_turns_max") && said[1].contains("loop_time_max"), "{said:?}");
+    let hints: Vec<_> = problems.iter().map(|problem| problem.hint.clone().unwrap_or_default()).collect();
+    assert!(hints[0].contains("loop_turns_max") && hints[1].contains("loop_time_max"), "{hints:?}");
 }
 
 #[test]

@@ -10,8 +10,8 @@ fn unread(text: &str) -> Vec<String> {
     let source = Source::new("t.json", text);
     let options = Options { tools: vec!["http".into(), "model".into()], ..Options::default() };
     let compiled = compile(&source, &options).map_err(|problems| problems.render(&source, Colour::Never)).unwrap();
-    let said = compiled.warnings.iter().filter(|problem| problem.code == "WND-1198");
-    said.map(|problem| problem.message.split('`').nth(1).unwrap().to_owned()).collect()
+    let warnings = compiled.warnings.iter().filter(|problem| problem.code == "WND-1198");
+    warnings.map(|problem| problem.message.split('`').nth(1).unwrap().to_owned()).collect()
 }
 
 /// A workflow whose output is only what it says.

@@ -11,7 +11,7 @@ const MARKERS: [(&str, &str); 4] =
 const KEYS: [&str; 7] = ["name", "version", "upgrade", "start", "stop", "input_required", "human_response"];
 
 #[derive(Default)]
-struct Told {
+struct EventAttributes {
     name: Option<LitStr>,
     version: Option<u32>,
     upgrade: Option<Path>,
@@ -32,28 +32,28 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
         let why = "an event has no parameters: its name stands for one type";
         problems.add(Error::new_spanned(&input.generics, why));
     }
-    let mut told = Told::default();
+    let mut attributes = EventAttributes::default();
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("event")) {
         let Some(list) = problems.note(attribute.meta.require_list()) else { continue };
         for arg in problems.note(parse(list.tokens.clone())).unwrap_or_default() {
-            let read = read(&arg, &mut told);
+            let read = read(&arg, &mut attributes);
             problems.note(read);
         }
     }
-    if told.name.is_none() {
+    if attributes.name.is_none() {
         let example = snake(&input.ident.to_string());
         let why = format!("an event has a name that stays when the type is renamed: `#[event(name = \"{example}\")]`");
         problems.add(Error::new(input.ident.span(), why));
     }
-    if told.upgrade.is_some() && told.version.unwrap_or(1) < 2 {
+    if attributes.upgrade.is_some() && attributes.version.unwrap_or(1) < 2 {
         let why = "`upgrade` reads older versions, and this is version 1: add `version = 2`, or leave `upgrade` out";
-        problems.add(Error::new_spanned(&told.upgrade, why));
+        problems.add(Error::new_spanned(&attributes.upgrade, why));
     }
     problems.finish()?;
     let ident = &input.ident;
-    let (name, version) = (told.name, told.version.unwrap_or(1));
-    let kind = Ident::new(told.marker.map_or("Plain", |(_, kind)| kind), ident.span());
-    let upgrade = told.upgrade.map(|function| {
+    let (name, version) = (attributes.name, attributes.version.unwrap_or(1));
+    let kind = Ident::new(attributes.marker.map_or("Plain", |(_, kind)| kind), ident.span());
+    let upgrade = attributes.upgrade.map(|function| {
         quote! {
             fn upgrade(from: u32, payload: ::windlass::Value) -> ::core::result::Result<::windlass::Value, ::windlass::StepError> {
                 ::windlass::__private::upgraded(#function(from, payload))
@@ -71,14 +71,14 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-fn read(arg: &Arg, told: &mut Told) -> Result<()> {
+fn read(arg: &Arg, attributes: &mut EventAttributes) -> Result<()> {
     if let Some((_, kind)) = MARKERS.iter().find(|(marker, _)| arg.is(marker)) {
         arg.flag()?;
-        if let Some((before, _)) = &told.marker {
+        if let Some((before, _)) = &attributes.marker {
             let why = format!("an event is of one kind: it is marked as `{before}` already");
             return Err(Error::new(arg.name.span(), why));
         }
-        told.marker = Some((arg.name.clone(), kind));
+        attributes.marker = Some((arg.name.clone(), kind));
         return Ok(());
     }
     match arg.name.to_string().as_str() {
@@ -90,10 +90,10 @@ fn read(arg: &Arg, told: &mut Told) -> Result<()> {
                 let why = "the name of an event is made of letters, digits, `.`, `_`, `-` and `/`";
                 return Err(Error::new(name.span(), why));
             }
-            told.name = Some(name);
+            attributes.name = Some(name);
         }
-        "version" => told.version = Some(arg.integer(1)?),
-        "upgrade" => told.upgrade = Some(arg.path()?),
+        "version" => attributes.version = Some(arg.integer(1)?),
+        "upgrade" => attributes.upgrade = Some(arg.path()?),
         _ => return Err(arg.unknown(&KEYS)),
     }
     Ok(())

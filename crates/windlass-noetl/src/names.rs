@@ -58,9 +58,9 @@ impl Compiler<'_> {
         self.warn_of_clashes();
         self.warn_of_words();
         let uses = std::mem::take(&mut self.uses);
-        let mut said: BTreeSet<(usize, usize)> = BTreeSet::new();
+        let mut reported: BTreeSet<(usize, usize)> = BTreeSet::new();
         for found in uses.iter().filter(|found| !found.guarded) {
-            if said.insert((found.span.start, found.span.end)) {
+            if reported.insert((found.span.start, found.span.end)) {
                 self.check_name(found);
             }
         }
@@ -307,7 +307,7 @@ impl Compiler<'_> {
 
     /// A name of the author's that is also a word: read bare, it is the word wherever that has a meaning.
     fn warn_of_words(&mut self) {
-        let mut said: BTreeSet<&str> = BTreeSet::new();
+        let mut reported: BTreeSet<&str> = BTreeSet::new();
         let mut problems = Vec::new();
         for found in self.uses.iter().filter(|found| PLACE_WORDS.contains(&found.name.as_str())) {
             let (name, here) = (found.name.as_str(), &found.here);
@@ -324,7 +324,7 @@ impl Compiler<'_> {
                 }
                 () => continue,
             };
-            if said.insert(name) {
+            if reported.insert(name) {
                 let message = format!("`{name}` is {what} and a word of the language: bare, it means the word");
                 problems.push(Diagnostic::warning(codes::NAME_CLASH, found.span, message).hint(instead));
             }

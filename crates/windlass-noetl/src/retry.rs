@@ -236,8 +236,8 @@ impl Compiler<'_> {
         let mut writes: Vec<_> = collected.map(|collected| self.collects(collected, span)).into_iter().collect();
         let level = self.own_level();
         let count = self.made_up("count", Mode::Value, span);
-        let told = self.hidden_write(level, REASON, WriteOp::Set, count);
-        writes.push(windlass_core::plan::Write { hidden: false, ..told });
+        let reason = self.hidden_write(level, REASON, WriteOp::Set, count);
+        writes.push(windlass_core::plan::Write { hidden: false, ..reason });
         let previous = self.body_of(is_http, span);
         let then = if last { Then::Continue } else { Then::Break };
         Rule { writes, previous, ..Rule::new(Some(policy.when), then) }

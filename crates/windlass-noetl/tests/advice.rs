@@ -31,7 +31,7 @@ async fn what_to_do() {
     ] {
         let error = run(text, "{}").await.report.error.clone().unwrap();
         assert!(error.message.contains(message), "{error:?}");
-        assert!(error.hint.as_ref().is_some_and(|said| said.contains(hint)), "{error:?}");
+        assert!(error.hint.as_ref().is_some_and(|text| said.contains(hint)), "{error:?}");
     }
 }
 
@@ -48,7 +48,7 @@ workflow:
   - {step: end, tool: {kind: noop, result: '{{ n }}'}}
 ";
     let ran = run(TEXT, "{}").await;
-    assert_eq!(ran.said(), "80", "{:?}", ran.report.error);
+    assert_eq!(ran.output(), "80", "{:?}", ran.report.error);
 }
 
 /// The root's `vars` are computed as `workload` is, from what the run was given.
@@ -59,9 +59,9 @@ workload: {n: 2}
 vars: {a: '{{ n + 1 }}', b: {c: 'n is {{ workload.n }}'}, d: 4}
 workflow: [{step: start, tool: {kind: noop, result: '{{ [vars.a, vars.b.c, vars.d] }}'}}]
 ";
-    for (input, said) in [("{}", r#"[3,"n is 2",4]"#), (r#"{"n": 7}"#, r#"[8,"n is 7",4]"#)] {
+    for (input, expected) in [("{}", r#"[3,"n is 2",4]"#), (r#"{"n": 7}"#, r#"[8,"n is 7",4]"#)] {
         let ran = run(TEXT, input).await;
-        assert_eq!(ran.said(), said, "{:?}", ran.report.error);
+        assert_eq!(ran.output(), said, "{:?}", ran.report.error);
     }
 }
 

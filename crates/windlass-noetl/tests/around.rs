@@ -26,7 +26,7 @@ async fn computed_defaults() {
         let text =
             format!("workload: {workload}\nworkflow: [{{step: start, tool: {{kind: noop, result: '{{{{ x }}}}'}}}}]\n");
         let ran = run(&text, input).await;
-        assert_eq!(ran.said(), expected, "{workload} {input} {:?}", ran.report.error);
+        assert_eq!(ran.output(), expected, "{workload} {input} {:?}", ran.report.error);
     }
 }
 
@@ -52,7 +52,7 @@ async fn children() {
             "workload: {{which: child}}\nworkflow: [{{step: start, tool: [{{call: {{kind: playbook, {call}}}}}]}}]\n"
         );
         let ran = run_plans(&[CHILD, OTHER, &text], "{}", obliging).await;
-        assert_eq!(ran.said(), expected, "{call} {:?}", ran.report.error);
+        assert_eq!(ran.output(), expected, "{call} {:?}", ran.report.error);
     }
 }
 
@@ -72,6 +72,6 @@ workbook:
         ("tool: {kind: workbook, name: through}", r#"{"a":1,"b":9}"#),
     ] {
         let ran = run(&format!("{WORKBOOK}workflow: [{{step: start, {step}}}]\n"), "{}").await;
-        assert_eq!(ran.said(), expected, "{step} {:?}", ran.report.error);
+        assert_eq!(ran.output(), expected, "{step} {:?}", ran.report.error);
     }
 }

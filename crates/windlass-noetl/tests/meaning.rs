@@ -37,7 +37,7 @@ async fn the_authors_names() {
         ),
     ] {
         let ran = run(text, r#"{"x": 1}"#).await;
-        assert_eq!(ran.said(), output, "{text}\n{:?}", ran.report.error);
+        assert_eq!(ran.output(), output, "{text}\n{:?}", ran.report.error);
     }
 }
 
@@ -52,7 +52,7 @@ workflow:
   - {step: c, next: [j]}
   - {step: j, spec: {join: all}, tool: {kind: noop, result: ['{{ args.x }}', '{{ y }}', '{{ args.both }}']}}
 ";
-    assert_eq!(run(TEXT, "{}").await.said(), r#"[1,2,"b"]"#);
+    assert_eq!(run(TEXT, "{}").await.output(), r#"[1,2,"b"]"#);
 }
 
 /// An error has the same words in an arc as in a rule.
@@ -69,9 +69,9 @@ async fn errors_in_arcs() {
     let refused = |_: &str, _: &windlass_runtime::ToolCall| replied(503, r#"{"why": "busy"}"#);
     let rule = run_with(&in_rule, "{}", refused).await;
     let arc = run_with(&in_arc, "{}", refused).await;
-    assert_eq!(arc.said(), rule.said(), "{:?} {:?}", arc.report.error, rule.report.error);
+    assert_eq!(arc.output(), rule.output(), "{:?} {:?}", arc.report.error, rule.report.error);
     assert_eq!(
-        json(&arc.said()),
+        json(&arc.output()),
         json(r#"["server_error","503",503,true,"server_error",503,503,503,null,"error","busy"]"#)
     );
 }

@@ -41,7 +41,7 @@ async fn functions_are_called() {
     for (tool, expected) in table {
         let text = format!("workload: {{n: 3, which: add}}\nworkflow:\n  - step: start\n    tool: {tool}\n");
         let ran = run_plans(&[&text], "{}", answers).await;
-        assert_eq!(ran.said(), expected, "{tool} {:?}", ran.report.error);
+        assert_eq!(ran.output(), expected, "{tool} {:?}", ran.report.error);
     }
 }
 
@@ -51,9 +51,9 @@ async fn definitions_go_by_name() {
     const ORDERS: &str = "metadata: {name: orders}\nworkload: {id: 0}\nworkflow: [{step: start, tool: {kind: noop, result: '{{ id + 1 }}'}}]\n";
     const CALLER: &str = "workflow: [{step: start, tool: {kind: playbook, path: orders, input: {id: 7}}}]\n";
     let ran = run_plans(&[ORDERS, CALLER], "{}", answers).await;
-    assert_eq!(ran.said(), "8", "{:?}", ran.report.error);
+    assert_eq!(ran.output(), "8", "{:?}", ran.report.error);
     let source = Source::new("test.yaml", CALLER);
-    let told = |definitions: &[&str]| {
+    let calls = |definitions: &[&str]| {
         let definitions = definitions.iter().map(|name| (*name).to_owned()).collect();
         let registered = Registered { definitions, ..Registered::default() };
         let compiled = compile(&source, &Options { registered, ..Options::default() }).unwrap();

@@ -44,9 +44,9 @@ async fn the_whole_example() {
     assert_eq!(params[2], r#"["r",2,2,0]"#);
     assert!(ran.given("postgres", &["auth"]).iter().all(|alias| alias == r#""pg_main""#));
     // One end of the step, none of its turns.
-    assert_eq!(ran.told("step.done"), ["fetch_medications", "validate_results"]);
-    assert_eq!(ran.told("loop.iteration.done").len(), 2);
-    assert_eq!(ran.said(), r#"{"got":{"total":2,"success":2,"failed":0}}"#);
+    assert_eq!(ran.event_paths("step.done"), ["fetch_medications", "validate_results"]);
+    assert_eq!(ran.event_paths("loop.iteration.done").len(), 2);
+    assert_eq!(ran.output(), r#"{"got":{"total":2,"success":2,"failed":0}}"#);
 }
 
 fn step(rest: &str) -> String {
@@ -66,15 +66,15 @@ async fn entries_say_whose_they_are() {
     .await;
     // A turn that fails is counted; the loop goes on.
     let results = r#"{"id":"a","status":"success","data":{"n":1}},{"id":"b","status":"error","error":{"#;
-    assert!(ran.said().starts_with(&format!(r#"{{"results":[{results}"#)), "{}", ran.said());
-    assert!(ran.said().ends_with(r#""stats":{"total":3,"success":2,"failed":1}}"#), "{}", ran.said());
+    assert!(ran.output().starts_with(&format!(r#"{{"results":[{results}"#)), "{}", ran.output());
+    assert!(ran.output().ends_with(r#""stats":{"total":3,"success":2,"failed":1}}"#), "{}", ran.output());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn policies() {
     const RETRY: &str = "    retry:\n      - {when: '{{ error.status == 429 }}', then: {max_attempts: 3, initial_delay: 60}}\n      - {when: '{{ error.status >= 500 }}', then: {max_attempts: 2, backoff_multiplier: 2.0}}\n";
     // What the server says, in turn; what the run gives; how many calls.
-    for (statuses, said, calls) in [
+    for (statuses, expected, calls) in [
         (&[200][..], "200", 1),
         (&[429, 429, 200], "200", 3),
         (&[429, 429, 429, 200], "failed 429", 3),
@@ -89,7 +89,7 @@ async fn policies() {
             replied(status, &status.to_string())
         })
         .await;
-        assert_eq!((ran.said().as_str(), ran.calls.len()), (said, calls), "{statuses:?}");
+        assert_eq!((ran.output().as_str(), ran.calls.len()), (said, calls), "{statuses:?}");
     }
 }
 
@@ -110,18 +110,18 @@ async fn pages_without_a_loop() {
         }
     };
     // The collected list is the step's result, also after a single page, and when the policy's calls are spent.
-    for (most, last, said) in [(100, 3, "[1,2,3]"), (100, 1, "[1]"), (2, 9, "[1,2]"), (1, 9, "[1]")] {
+    for (most, last, expected) in [(100, 3, "[1,2,3]"), (100, 1, "[1]"), (2, 9, "[1,2]"), (1, 9, "[1]")] {
         let ran = run_with(&text(most, ""), "{}", serve(last)).await;
-        assert_eq!(ran.said(), said, "{most} of {last}: {:?}", ran.report.error);
+        assert_eq!(ran.output(), said, "{most} of {last}: {:?}", ran.report.error);
     }
     let ran =
         run_with(&text(100, "    sink: {tool: postgres, statement: 'SELECT {{ result | length }}'}\n"), "{}", serve(3))
             .await;
     assert_eq!(
-        (ran.said().as_str(), ran.given("postgres", &["statements", "0", "params"])),
+        (ran.output().as_str(), ran.given("postgres", &["statements", "0", "params"])),
         ("[1,2,3]", vec!["[3]".to_owned()])
     );
-    assert_eq!(ran.told("step.done"), ["start"]);
+    assert_eq!(ran.event_paths("step.done"), ["start"]);
 }
 
 /// A page that fails is tried again by its own policy; what was collected stays.
@@ -142,7 +142,7 @@ async fn a_flaky_page() {
         _ => obliging(tool, call),
     })
     .await;
-    assert_eq!(ran.said(), r#"[{"n":1},{"n":2},{"n":3}]"#, "{:?}", ran.report.error);
+    assert_eq!(ran.output(), r#"[{"n":1},{"n":2},{"n":3}]"#, "{:?}", ran.report.error);
     assert_eq!(ran.given("http_call", &["params", "page"]), ["1", "2", "2", "3"]);
     let params = ran.given("postgres", &["statements", "0", "params", "0"]);
     assert_eq!(params, [r#""[{\"n\":1},{\"n\":2},{\"n\":3}]""#]);
@@ -158,7 +158,7 @@ async fn sinks_that_fail() {
         _ => obliging(tool, call),
     })
     .await;
-    assert!(ran.said().ends_with(r#""stats":{"total":3,"success":2,"failed":1}}"#), "{}", ran.said());
+    assert!(ran.output().ends_with(r#""stats":{"total":3,"success":2,"failed":1}}"#), "{}", ran.output());
     // The step's own sink fails the step, after all turns.
     let ran = run_with(
         &step(&format!("{EACH}    sink: {{tool: postgres, statement: SELECT 1}}\n")),
@@ -169,8 +169,8 @@ async fn sinks_that_fail() {
         },
     )
     .await;
-    assert_eq!((ran.said().as_str(), ran.calls.len()), ("failed 23505", 4));
-    assert_eq!(ran.told("step.failed"), ["start"]);
+    assert_eq!((ran.output().as_str(), ran.calls.len()), ("failed 23505", 4));
+    assert_eq!(ran.event_paths("step.failed"), ["start"]);
 }
 
 /// The first policy that matches: one sink for one kind, another for the rest, none after an error.
@@ -189,7 +189,7 @@ async fn sinks_by_condition() {
         .await;
         assert_eq!(ran.given("postgres", &["statements", "0", "sql"]), sql);
         if status == 200 {
-            assert_eq!(ran.said(), body.replace(": ", ":"));
+            assert_eq!(ran.output(), body.replace(": ", ":"));
         }
     }
 }
@@ -198,9 +198,9 @@ async fn sinks_by_condition() {
 async fn while_a_condition_holds() {
     let ran = run_with(&step("    loop: {while: '{{ _loop.index < 3 }}'}\n"), "{}", obliging).await;
     assert_eq!(ran.calls.len(), 3, "{:?}", ran.report.error);
-    assert!(ran.said().ends_with(r#""stats":{"total":3,"success":3,"failed":0}}"#), "{}", ran.said());
+    assert!(ran.output().ends_with(r#""stats":{"total":3,"success":3,"failed":0}}"#), "{}", ran.output());
     let ran = run_with(&step("    loop: {while: '{{ true }}'}\n"), "{}", obliging).await;
-    assert_eq!((ran.said().as_str(), ran.calls.len()), ("failed LoopCountExceeded", 60));
+    assert_eq!((ran.output().as_str(), ran.calls.len()), ("failed LoopCountExceeded", 60));
 }
 
 /// Pages that would go on when the calls are spent: an event, the variable and the entry say so.
@@ -220,8 +220,8 @@ async fn cut_short() {
     let entry = |id: &str, more: &str| format!(r#"{{"id":"{id}","status":"success","data":[1,2]{more}}}"#);
     let cut = r#","reason":"count""#;
     let results = [entry("a", cut), entry("b", ""), entry("c", cut)].join(",");
-    assert_eq!(ran.said(), format!(r#"{{"results":[{results}],"stats":{{"total":3,"success":3,"failed":0}}}}"#));
-    let told = |ran: &world::Ran| {
+    assert_eq!(ran.output(), format!(r#"{{"results":[{results}],"stats":{{"total":3,"success":3,"failed":0}}}}"#));
+    let count_reasons = |ran: &world::Ran| {
         let patches = ran.events.iter().filter(|event| event.type_name() == "ctx.patched");
         patches.filter(|event| to_json(&Value::map(event.fields())).contains("_reason")).count()
     };
@@ -229,7 +229,7 @@ async fn cut_short() {
     // Without a loop, arcs see it.
     let next = "    next: [{step: cut, when: \"{{ vars._reason is defined and vars._reason == 'count' }}\"}, {step: whole}]\n  - step: cut\n  - step: whole\n";
     let ran = run_with(&step(&format!("{PAGES}{next}")), "{}", serve).await;
-    assert_eq!((ran.told("step.done"), told(&ran)), (vec!["start", "cut"], 1), "{:?}", ran.report.error);
+    assert_eq!((ran.event_paths("step.done"), told(&ran)), (vec!["start", "cut"], 1), "{:?}", ran.report.error);
 }
 
 /// Any tool can be called again with other inputs.
@@ -260,7 +260,7 @@ async fn next_calls_of_other_tools() {
             TaskOutcome::success(world::json(&format!(r#"{{"n": {n}, "items": [{n}], "more": {}}}"#, n < 3)))
         })
         .await;
-        assert_eq!(ran.said(), "[1,2,3]", "{text} {:?}", ran.report.error);
+        assert_eq!(ran.output(), "[1,2,3]", "{text} {:?}", ran.report.error);
         let path: &[&str] = match tool {
             "python" => &["args"],
             "postgres" => &["statements", "0", "params", "0"],
@@ -276,5 +276,5 @@ async fn next_calls_of_children() {
     const CHILD: &str = "metadata: {name: child}\nworkload: {n: 0}\nworkflow: [{step: start, tool: {kind: noop, result: {n: '{{ n }}', more: '{{ n < 3 }}'}}}]\n";
     const TEXT: &str = "workflow:\n  - step: start\n    tool: playbook\n    path: child\n    input: {n: 1}\n    retry: [{when: '{{ response.more }}', then: {next_call: {input: {n: '{{ response.n + 1 }}'}}, collect: {path: n}}}]\n";
     let ran = world::run_plans(&[CHILD, TEXT], "{}", obliging).await;
-    assert_eq!(ran.said(), "[1,2,3]", "{:?}", ran.report.error);
+    assert_eq!(ran.output(), "[1,2,3]", "{:?}", ran.report.error);
 }

@@ -17,7 +17,7 @@ async fn check_tasks(rows: &[Row]) {
     for (tasks, expected) in rows {
         let text = format!("workload: {{n: 3}}\nworkflow:\n  - step: start\n    tool: {tasks}\n");
         let ran = run(&text, "{}").await;
-        assert_eq!(ran.said(), *expected, "{tasks} {:?}", ran.report.error);
+        assert_eq!(ran.output(), *expected, "{tasks} {:?}", ran.report.error);
     }
 }
 
@@ -68,7 +68,7 @@ async fn retries() {
     };
     const RETRY: &str =
         "[{expr: \"{{ outcome.status == 'error' and outcome.http.status == 503 }}\", do: retry, attempts: 3, delay: 5}";
-    for (eval, fails, said, tries) in [
+    for (eval, fails, expected, tries) in [
         (format!("{RETRY}]"), 2, "3", 3),
         // `attempts` is the number of tries in all; then nothing matches, and an error fails.
         (format!("{RETRY}]"), 3, "failed 503", 3),
@@ -85,7 +85,7 @@ async fn retries() {
         ("[{expr: \"{{ outcome.error.code == '404' }}\", do: retry}]".to_owned(), 1, "failed 503", 1),
     ] {
         let ran = run_with(&fetch(&eval), "{}", failing(fails)).await;
-        assert_eq!((ran.said().as_str(), ran.calls.len()), (said, tries), "{eval}");
+        assert_eq!((ran.output().as_str(), ran.calls.len()), (said, tries), "{eval}");
     }
 }
 
@@ -112,7 +112,7 @@ async fn delays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn routes() {
-    for (text, said) in [
+    for (text, expected) in [
         // Exclusive: the first that matches; without `when` always.
         (
             "[{step: start, next: [{step: a, when: '{{ 1 == 2 }}'}, {step: b, args: {n: 4}}]}, {step: a}, {step: b, tool: {kind: noop, result: '{{ args.n }}'}}]",
@@ -163,15 +163,15 @@ async fn routes() {
         ("[{step: first, next: second}, {step: second, tool: {kind: noop, result: '{{ execution_id }}'}}]", r#""r""#),
     ] {
         let ran = run(&format!("workflow: {text}\n"), "{}").await;
-        assert_eq!(ran.said(), said, "{text} {:?}", ran.report.error);
+        assert_eq!(ran.output(), said, "{text} {:?}", ran.report.error);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workloads() {
     const TEXT: &str = "workload: {a: {x: 1, y: 2}, b: 3}\nworkflow: [{step: start, tool: {kind: noop, result: ['{{ workload.a.x }}', '{{ a.y }}', '{{ b }}', '{{ workload.c | default(0) }}']}}]\n";
-    assert_eq!(run(TEXT, "{}").await.said(), "[1,2,3,0]");
-    assert_eq!(run(TEXT, r#"{"a": {"y": 9}, "c": 4}"#).await.said(), "[1,9,3,4]");
+    assert_eq!(run(TEXT, "{}").await.output(), "[1,2,3,0]");
+    assert_eq!(run(TEXT, r#"{"a": {"y": 9}, "c": 4}"#).await.output(), "[1,9,3,4]");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -189,16 +189,16 @@ workflow:
     tool: {kind: noop, result: ['{{ start.results }}', '{{ start.stats }}', '{{ sum }}']}
 ";
     let ran = run(TEXT, "{}").await;
-    assert_eq!(ran.said(), r#"[[[0,5,5,1,3],[1,6,6,1,3],[2,7,7,1,3]],{"total":3,"success":3,"failed":0},18]"#);
-    assert_eq!(ran.told("loop.iteration.done").len(), 3);
-    assert_eq!(ran.told("step.done"), ["start", "end"]);
-    assert_eq!((ran.told("loop.started"), ran.told("loop.done")), (vec!["start"], vec!["start"]));
+    assert_eq!(ran.output(), r#"[[[0,5,5,1,3],[1,6,6,1,3],[2,7,7,1,3]],{"total":3,"success":3,"failed":0},18]"#);
+    assert_eq!(ran.event_paths("loop.iteration.done").len(), 3);
+    assert_eq!(ran.event_paths("step.done"), ["start", "end"]);
+    assert_eq!((ran.event_paths("loop.started"), ran.event_paths("loop.done")), (vec!["start"], vec!["start"]));
 }
 
 /// `break` ends the turn, `fail` the step; turns that have not begun do not begin.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loops_that_stop() {
-    for (rule, said, turns) in [
+    for (rule, expected, turns) in [
         (
             "{expr: '{{ iter.n == 2 }}', do: break, set_prev: stopped}",
             r#"{"results":[1,"stopped",3],"stats":{"total":3,"success":3,"failed":0}}"#,
@@ -210,7 +210,7 @@ async fn loops_that_stop() {
             "workflow: [{{step: start, loop: {{in: [1, 2, 3], iterator: n}}, tool: [{{a: {{kind: noop, result: '{{{{ iter.n }}}}', eval: [{rule}]}}}}, {{b: {{kind: noop}}}}]}}]\n"
         );
         let ran = run(&text, "{}").await;
-        assert_eq!((ran.said().as_str(), ran.told("loop.iteration.started").len()), (said, turns));
+        assert_eq!((ran.output().as_str(), ran.event_paths("loop.iteration.started").len()), (said, turns));
     }
 }
 
@@ -295,7 +295,7 @@ async fn pages_by_jump() {
     assert_eq!(ran.calls.iter().filter(|call| call.tool == "postgres").count(), 7);
     assert_eq!(ran.given("postgres", &["statements", "0", "params", "1"])[0], r#""[1,\"O'Neil\"]""#);
     assert!(ran.given("postgres", &["statements", "0", "sql"]).iter().all(|sql| !sql.contains("Neil")));
-    assert_eq!(ran.told("step.done"), ["fetch_all_endpoints", "validate_results"]);
+    assert_eq!(ran.event_paths("step.done"), ["fetch_all_endpoints", "validate_results"]);
     assert_eq!(ran.paths()[0], "fetch_all_endpoints[0].fetch_page");
 }
 
@@ -308,7 +308,10 @@ async fn a_failed_loop_takes_its_arc() {
     })
     .await;
     assert_eq!((ran.report.status.as_str(), ran.calls.len()), ("succeeded", 1));
-    assert_eq!((ran.told("step.failed"), ran.told("step.done")), (vec!["fetch_all_endpoints"], vec!["cleanup"]));
+    assert_eq!(
+        (ran.event_paths("step.failed"), ran.event_paths("step.done")),
+        (vec!["fetch_all_endpoints"], vec!["cleanup"])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -350,8 +353,8 @@ workflow:
     tool: {kind: noop, result: ['{{ ctx.a }}', '{{ ctx.c }}', '{{ d }}', '{{ input.d }}']}
 ";
     let ran = run(TEXT, "{}").await;
-    assert_eq!(ran.said(), "[1,3,1,1]", "{:?}", ran.report.error);
-    assert_eq!(ran.told("ctx.patched").len(), 3);
+    assert_eq!(ran.output(), "[1,3,1,1]", "{:?}", ran.report.error);
+    assert_eq!(ran.event_paths("ctx.patched").len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -360,7 +363,7 @@ async fn children() {
     const TEXT: &str = "workflow: [{step: start, loop: {spec: {mode: parallel}, in: [1, 2], iterator: n}, tool: [{child: {kind: playbook, path: child, input: {n: '{{ iter.n }}'}}}, {more: {kind: noop, result: '{{ _prev + 1 }}'}}]}]\n";
     let ran = run_plans(&[CHILD, TEXT], "{}", obliging).await;
     assert_eq!(
-        ran.said(),
+        ran.output(),
         r#"{"results":[11,21],"stats":{"total":2,"success":2,"failed":0}}"#,
         "{:?}",
         ran.report.error
@@ -372,7 +375,7 @@ async fn children() {
 async fn large_results() {
     const TEXT: &str = "workflow: [{step: start, tool: [{get: {kind: http, url: 'http://x'}}, {count: {kind: noop, result: '{{ _prev.data.text | length }}'}}]}]\n";
     let ran = run_with(TEXT, "{}", |_, _| replied(200, &format!(r#"{{"text": "{}"}}"#, "x".repeat(200_000)))).await;
-    assert_eq!(ran.said(), "200000");
+    assert_eq!(ran.output(), "200000");
     assert!(ran.events.iter().all(|event| to_json(&Value::map(event.fields())).len() < 10_000));
 }
 

@@ -13,7 +13,7 @@ async fn check(rows: &[(&str, &str, &str)]) {
             "workflow:\n  - {{step: start, {start}, next: [{{step: end}}]}}\n  - step: end\n    tool: {{kind: noop, result: {end}}}\n"
         );
         let ran = run(&text, "{}").await;
-        assert_eq!(ran.said(), *expected, "{start} {:?}", ran.report.error);
+        assert_eq!(ran.output(), *expected, "{start} {:?}", ran.report.error);
     }
 }
 
@@ -53,7 +53,7 @@ async fn fields_of_a_task() {
     let text = format!(
         "workflow:\n  - step: start\n    tool:\n      - a: {GIVES}, output_select: [id], eval: [{{expr: '{{{{ outcome.result.data.total == 2 }}}}', do: continue}}]}}\n      - b: {{kind: noop, result: ['{{{{ _prev.id }}}}', '{{{{ a.id }}}}', '{{{{ a.data is defined }}}}', '{{{{ a._ref.data.items | length }}}}']}}\n"
     );
-    assert_eq!(run(&text, "{}").await.said(), "[7,7,false,2]");
+    assert_eq!(run(&text, "{}").await.output(), "[7,7,false,2]");
 }
 
 /// A step's own `set` sees what was selected.
@@ -63,7 +63,7 @@ async fn before_the_set() {
         "workflow:\n  - step: start\n    tool: {GIVES}}}\n    output: {{output_select: [id]}}\n    set: {{ctx.a: '{{{{ start.id }}}}', ctx.b: '{{{{ start.data is defined }}}}'}}\n    next: {{arcs: [{{step: end}}]}}\n  - step: end\n    tool: {{kind: noop, result: ['{{{{ ctx.a }}}}', '{{{{ ctx.b }}}}']}}\n"
     );
     let ran = run(&text, "{}").await;
-    assert_eq!(ran.said(), "[7,false]", "{:?}", ran.report.error);
+    assert_eq!(ran.output(), "[7,false]", "{:?}", ran.report.error);
 }
 
 /// Of a large result the fields are inline, the rest is a reference that is read through, and that a task can fetch.
@@ -82,7 +82,7 @@ workflow:
 ";
     let large = format!(r#"{{"count": 3, "text": "{}"}}"#, "x".repeat(200_000));
     let ran = run_with(TEXT, "{}", move |_, _| replied(200, &large)).await;
-    assert_eq!(ran.said(), "[3,200000,200000]", "{:?}", ran.report.error);
+    assert_eq!(ran.output(), "[3,200000,200000]", "{:?}", ran.report.error);
     assert!(ran.events.iter().all(|event| to_json(&Value::map(event.fields())).len() < 10_000));
     let done = ran.events.iter().find(|event| event.type_name() == "step.done").unwrap();
     assert_eq!(done.fields().get("output").unwrap().get("count"), Some(&Value::Int(3)), "{done:?}");
@@ -93,7 +93,7 @@ workflow:
 async fn not_of_an_error() {
     const TEXT: &str = "workflow: [{step: start, tool: {kind: http, url: 'http://x', output_select: [data.id], eval: [{expr: \"{{ outcome.status == 'error' }}\", do: fail}]}}]\n";
     let ran = run_with(TEXT, "{}", |_, _| replied(404, "null")).await;
-    assert_eq!(ran.said(), "failed 404");
+    assert_eq!(ran.output(), "failed 404");
     let ran = run_with(TEXT, "{}", |_, _| TaskOutcome::success(json(r#"{"data": {"id": 5}}"#))).await;
-    assert_eq!(ran.said(), r#"{"id":5,"_ref":{"data":{"id":5}}}"#);
+    assert_eq!(ran.output(), r#"{"id":5,"_ref":{"data":{"id":5}}}"#);
 }

@@ -7,7 +7,7 @@ use windlass_value::{Value, to_json};
 use world::{obliging, run, run_plans, run_with};
 
 /// Kind and path, one after the other.
-fn told(events: &[Event]) -> Vec<String> {
+fn event_lines(events: &[Event]) -> Vec<String> {
     let shown = |event: &Event| format!("{} {}", event.type_name(), event.path);
     events.iter().map(|event| shown(event).trim_end().to_owned()).collect()
 }
@@ -34,7 +34,7 @@ workflow:
 ";
     let ran = run(TEXT, "{}").await;
     assert_eq!(
-        told(&ran.events),
+        event_lines(&ran.events),
         [
             "playbook.execution_requested",
             "workflow.started",
@@ -113,7 +113,7 @@ workflow:
   - step: end
     tool: {kind: noop, result: '{{ ctx.pairs | sort }}'}
 ";
-    assert_eq!(run(TEXT, "{}").await.said(), "[[1,1],[2,2]]");
+    assert_eq!(run(TEXT, "{}").await.output(), "[[1,1],[2,2]]");
 }
 
 /// A child knows its parent and the run that all began with; its definition has a name.
@@ -121,11 +121,11 @@ workflow:
 async fn who_a_token_belongs_to() {
     const IDS: &str = "{kind: noop, result: ['{{ execution_id }}', '{{ parent_execution_id }}', '{{ trace_id }}', '{{ catalog_id }}']}";
     let alone = format!("metadata: {{name: alone}}\nworkflow: [{{step: start, tool: {IDS}}}]\n");
-    assert_eq!(run(&alone, "{}").await.said(), r#"["r",null,"r","alone"]"#);
+    assert_eq!(run(&alone, "{}").await.output(), r#"["r",null,"r","alone"]"#);
     let child = format!("metadata: {{name: child}}\nworkflow: [{{step: start, tool: {IDS}}}]\n");
     const MIDDLE: &str = "metadata: {name: middle}\nworkflow: [{step: start, tool: {kind: playbook, path: child}}]\n";
     const TOP: &str = "workflow: [{step: start, tool: {kind: playbook, path: middle}}]\n";
-    let said = run_plans(&[&child, MIDDLE, TOP], "{}", obliging).await.said();
+    let output = run_plans(&[&child, MIDDLE, TOP], "{}", obliging).await.output();
     let ids: Vec<&str> = said.trim_matches(['[', ']']).split(',').map(|id| id.trim_matches('"')).collect();
     assert_eq!((ids[2], ids[3]), ("r", "child"), "{said}");
     assert!(ids[0].starts_with(ids[1]) && ids[1].starts_with('r') && ids[0] != ids[1] && ids[1] != "r", "{said}");
@@ -136,7 +136,7 @@ async fn who_a_token_belongs_to() {
 async fn outcomes_in_events() {
     const TEXT: &str = "workflow: [{step: start, tool: [{a: {kind: http, url: 'http://x', eval: [{else: {do: continue, set_prev: ['{{ outcome.status }}', '{{ outcome.error.kind }}', '{{ outcome.error.retryable }}', '{{ outcome.http.status }}', '{{ outcome.pg.code }}', '{{ outcome.py.exception }}', '{{ outcome.meta.attempt }}']}}]}}]}]\n";
     let ran = run_with(TEXT, "{}", |_, _| world::replied(503, "null")).await;
-    assert_eq!(ran.said(), r#"["error","server_error",true,503,null,null,1]"#, "{:?}", ran.report.error);
+    assert_eq!(ran.output(), r#"["error","server_error",true,503,null,null,1]"#, "{:?}", ran.report.error);
     let processed = data(&ran.events, "task.processed", "start.a");
     assert!(processed.contains(r#""status":"error""#) && processed.contains("503"), "{processed}");
 }

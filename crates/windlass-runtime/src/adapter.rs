@@ -41,13 +41,13 @@ pub struct Waiting {
     /// Do not wait at all: only look.
     pub poll: bool,
     /// The run has become idle and has not said so, because more was to come: if nothing has come of it, it wants a tick.
-    pub untold: bool,
+    pub idle_event_pending: bool,
 }
 
 impl Waiting {
     /// For whoever only wants to look.
     pub fn poll() -> Waiting {
-        Waiting { until: None, quiet: false, children: false, paused: false, poll: true, untold: false }
+        Waiting { until: None, quiet: false, children: false, paused: false, poll: true, idle_event_pending: false }
     }
 }
 

@@ -173,9 +173,9 @@ mod tests {
         let state = encode(&State::new(RunView::new("r", "p", Timestamp(7))));
         assert!(decode_plan(&plan).is_ok() && decode_state(&state).is_ok());
         for unreadable in [&b""[..], b"expressions"] {
-            for (name, told) in [(&b"encoding"[..], "plan encoding 2"), (b"semantics", "plan semantics 2")] {
+            for (name, expected) in [(&b"encoding"[..], "plan encoding 2"), (b"semantics", "plan semantics 2")] {
                 let error = decode_plan(&newer_than(&plan, name, unreadable)).expect_err("refused");
-                assert!(error.needs_newer() && error.to_string().contains(told), "{error}");
+                assert!(error.needs_newer() && error.to_string().contains(expected), "{error}");
             }
         }
         for unreadable in [&b""[..], b"frames"] {

@@ -109,7 +109,7 @@ impl<A: Adapter> ControlLoop<A> {
                 children: !self.state.calls.is_empty(),
                 paused: self.state.paused,
                 poll: false,
-                untold: self.state.is_idle() && !self.state.idle_told,
+                idle_event_pending: self.state.is_idle() && !self.state.idle_published,
             };
             match self.adapter.ticks().wait_for_next_task(waiting).await {
                 Next::Ticks(ticks) => self.buffer.extend(ticks),

@@ -74,37 +74,45 @@ impl Taken {
         let store = self.store.clone();
         let mut watch = Some(Box::new(Watch::marking(spoilt)));
         let run = self.run.clone();
-        replay_each(&*store, &run, program, &mut image, u64::MAX, &mut watch, &mut |state, told, output, watch| {
-            self.note_result(state, told, &mut jobs, &mut calls);
-            let is_spoilt = |frame: Option<FrameId>| match (frame, &watch) {
-                (Some(frame), Some(watch)) => watch.is_marked(state, frame),
-                _ => false,
-            };
-            for command in &output.commands {
-                match command {
-                    Command::RunWorker(job) => note_job(state, job, &mut jobs, &is_spoilt),
-                    Command::StartChild { call, definition, input, key } => {
-                        let spoilt = is_spoilt(state.calls.get(call).map(|open| open.frame));
-                        let asked = asked(definition, key, input);
-                        let made = Open { asked, entry: entry(key), dispatch: 0, spoilt };
-                        calls.insert(*call, (made, codec::child_id(&run, key)));
+        replay_each(
+            &*store,
+            &run,
+            program,
+            &mut image,
+            u64::MAX,
+            &mut watch,
+            &mut |state, tick_entry, output, watch| {
+                self.note_result(state, tick_entry, &mut jobs, &mut calls);
+                let is_spoilt = |frame: Option<FrameId>| match (frame, &watch) {
+                    (Some(frame), Some(watch)) => watch.is_marked(state, frame),
+                    _ => false,
+                };
+                for command in &output.commands {
+                    match command {
+                        Command::RunWorker(job) => note_job(state, job, &mut jobs, &is_spoilt),
+                        Command::StartChild { call, definition, input, key } => {
+                            let spoilt = is_spoilt(state.calls.get(call).map(|open| open.frame));
+                            let asked = asked(definition, key, input);
+                            let made = Open { asked, entry: entry(key), dispatch: 0, spoilt };
+                            calls.insert(*call, (made, codec::child_id(&run, key)));
+                        }
+                        _ => {}
                     }
-                    _ => {}
                 }
-            }
-            Ok(())
-        })
+                Ok(())
+            },
+        )
     }
 
     fn note_result(
         &mut self,
         state: &State,
-        told: &BareEntry,
+        tick_entry: &BareEntry,
         jobs: &mut BTreeMap<u64, Open>,
         calls: &mut BTreeMap<u64, (Open, String)>,
     ) {
         let tick = state.ticks - 1;
-        match &told.tick.kind {
+        match &tick_entry.tick.kind {
             TickKind::StepResult { job, dispatch, outcome } => {
                 let unfinished = outcome.again.is_some() || outcome.awaits.is_some();
                 if jobs.get(job).is_none_or(|open| open.dispatch != *dispatch)

@@ -79,7 +79,7 @@ pub struct ToolCall {
     pub tried: Option<Arc<TriedBefore>>,
     pub cancelled: Cancelled,
     /// For what is to be seen outside while the tool works.
-    pub publish: Publish,
+    pub publish: EventPublisher,
     /// For a tool that shows life itself: its hold on the job.
     pub away: Option<Away>,
 }
@@ -87,39 +87,39 @@ pub struct ToolCall {
 /// A worker's way to have events published before its result, in order. What comes after the result is refused, and told
 /// of as `job.refused`.
 #[derive(Clone)]
-pub struct Publish(Option<Speaker>);
+pub struct EventPublisher(Option<ReportChannel>);
 
 #[derive(Clone)]
-struct Speaker {
+struct ReportChannel {
     reports: mpsc::UnboundedSender<TickKind>,
     job: u64,
     dispatch: u32,
     /// What somebody makes of the data before they are heard.
-    seen: Option<Arc<Seen>>,
+    transform: Option<Arc<DataTransform>>,
 }
 
-type Seen = dyn Fn(Value) -> Value + Send + Sync;
+type DataTransform = dyn Fn(Value) -> Value + Send + Sync;
 
-impl Publish {
-    pub(crate) fn new(reports: &mpsc::UnboundedSender<TickKind>, job: u64, dispatch: u32) -> Publish {
-        Publish(Some(Speaker { reports: reports.clone(), job, dispatch, seen: None }))
+impl EventPublisher {
+    pub(crate) fn new(reports: &mpsc::UnboundedSender<TickKind>, job: u64, dispatch: u32) -> EventPublisher {
+        EventPublisher(Some(ReportChannel { reports: reports.clone(), job, dispatch, transform: None }))
     }
 
     /// Nobody hears it, for tests of tools.
-    pub(crate) fn nowhere() -> Publish {
-        Publish(None)
+    pub(crate) fn disconnected() -> EventPublisher {
+        EventPublisher(None)
     }
 
     /// What is published comes out of the other end, for tests of tools.
-    pub fn heard() -> (Publish, mpsc::UnboundedReceiver<TickKind>) {
-        let (reports, heard) = mpsc::unbounded_channel();
-        (Publish::new(&reports, 0, 0), heard)
+    pub fn channel() -> (EventPublisher, mpsc::UnboundedReceiver<TickKind>) {
+        let (reports, receiver) = mpsc::unbounded_channel();
+        (EventPublisher::new(&reports, 0, 0), receiver)
     }
 
     /// How far the task is, as an event `task.progress`.
     pub fn progress(&self, data: Value) {
-        if let Some(Speaker { reports, job, dispatch, seen }) = &self.0 {
-            let data = seen.iter().fold(data, |data, seen| seen(data));
+        if let Some(ReportChannel { reports, job, dispatch, transform: seen }) = &self.0 {
+            let data = seen.iter().fold(data, |data, transform| transform(data));
             // A closed mailbox means that the run has left this process.
             let _ = reports.send(TickKind::Progress { job: *job, dispatch: *dispatch, data });
         }
@@ -127,11 +127,11 @@ impl Publish {
 
     /// The same, with all data seen by somebody first.
     #[must_use]
-    pub fn seen_through(self, see: impl Fn(Value) -> Value + Send + Sync + 'static) -> Publish {
-        Publish(self.0.map(|speaker| {
-            let before = speaker.seen.clone();
-            let both = move |data| see(before.iter().fold(data, |data, seen| seen(data)));
-            Speaker { seen: Some(Arc::new(both)), ..speaker }
+    pub fn with_transform(self, transform: impl Fn(Value) -> Value + Send + Sync + 'static) -> EventPublisher {
+        EventPublisher(self.0.map(|channel| {
+            let before = channel.transform.clone();
+            let both = move |data| transform(before.iter().fold(data, |data, transform| transform(data)));
+            ReportChannel { transform: Some(Arc::new(both)), ..channel }
         }))
     }
 
@@ -142,8 +142,8 @@ impl Publish {
 
     /// Events of such a kind get the task's path and these data: an object, or anything as `data`.
     pub fn send(&self, kind: impl Into<Arc<str>>, data: Value) {
-        if let Some(Speaker { reports, job, dispatch, seen }) = &self.0 {
-            let data = seen.iter().fold(data, |data, seen| seen(data));
+        if let Some(ReportChannel { reports, job, dispatch, transform: seen }) = &self.0 {
+            let data = seen.iter().fold(data, |data, transform| transform(data));
             let tick = TickKind::PublishEvent { job: *job, dispatch: *dispatch, kind: kind.into(), data };
             // A closed mailbox means that the run has left this process.
             let _ = reports.send(tick);
@@ -172,7 +172,7 @@ impl ToolCall {
             resumed: None,
             tried: None,
             cancelled: Cancelled::never(),
-            publish: Publish::nowhere(),
+            publish: EventPublisher::disconnected(),
             away: None,
         }
     }
@@ -185,7 +185,7 @@ pub struct Cancelled(Arc<CallOff>);
 #[derive(Default)]
 struct CallOff {
     is_off: AtomicBool,
-    told: Notify,
+    notify: Notify,
 }
 
 impl Cancelled {
@@ -197,7 +197,7 @@ impl Cancelled {
     /// Nobody wants the result any more.
     pub fn call_off(&self) {
         self.0.is_off.store(true, Ordering::SeqCst);
-        self.0.told.notify_waiters();
+        self.0.notify.notify_waiters();
     }
 
     pub fn is_cancelled(&self) -> bool {
@@ -206,11 +206,11 @@ impl Cancelled {
 
     /// Resolves when the call is cancelled; never, if nobody does that.
     pub async fn wait(&mut self) {
-        let mut told = pin!(self.0.told.notified());
+        let mut notified = pin!(self.0.notify.notified());
         // From here on nothing is missed.
-        told.as_mut().enable();
+        notified.as_mut().enable();
         if !self.is_cancelled() {
-            told.await;
+            notified.await;
         }
     }
 }

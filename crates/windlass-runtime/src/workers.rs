@@ -18,7 +18,7 @@ use windlass_value::{Duration, Value};
 use crate::adapter::Finalized;
 use crate::codec;
 use crate::taken::Taken;
-use crate::tool::{CalledBy, Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
+use crate::tool::{CalledBy, Cancelled, EventPublisher, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
 
 /// How long a worker may be silent before its task is handed to another, unless the engine is told otherwise.
 pub(crate) const LEASE: std::time::Duration = std::time::Duration::from_secs(30);
@@ -133,11 +133,11 @@ impl RunWorkers {
     pub(crate) fn run(&mut self, job: Job, input: Value) {
         let (number, dispatch) = (job.job, job.dispatch);
         if let Some(outcome) = self.taken.as_ref().and_then(|taken| taken.job(&job)) {
-            return say(&self.reports, number, dispatch, outcome);
+            return send_report(&self.reports, number, dispatch, outcome);
         }
         let Some(tool) = self.pool.tools.get(&job.tool) else {
             let outcome = no_such_tool(&job.tool, &self.pool.tools);
-            return say(&self.reports, number, dispatch, outcome);
+            return send_report(&self.reports, number, dispatch, outcome);
         };
         let span = debug_span!(
             "job",
@@ -166,7 +166,7 @@ impl RunWorkers {
             at: job.at,
             resumed: job.resumed,
             tried: job.tried,
-            publish: Publish::new(&self.reports, number, dispatch),
+            publish: EventPublisher::new(&self.reports, number, dispatch),
             away: None,
         };
         if tool.shows_alive(&call) {
@@ -176,7 +176,7 @@ impl RunWorkers {
         let work = match self.pool.slots.clone().try_acquire_owned() {
             Err(_) => Work::Waits(tool.clone(), Box::new(call)),
             Ok(slot) => match span.in_scope(|| begin(&**tool, call)) {
-                ControlFlow::Break(outcome) => return say(&self.reports, number, dispatch, outcome),
+                ControlFlow::Break(outcome) => return send_report(&self.reports, number, dispatch, outcome),
                 ControlFlow::Continue(called) => Work::Called(called, slot),
             },
         };
@@ -421,13 +421,13 @@ fn report(
 ) {
     let mut held = leases.lock().unwrap_or_else(PoisonError::into_inner);
     // Told before it ends: whoever sees that nothing is in flight has all reports before them.
-    say(reports, job, dispatch, outcome);
+    send_report(reports, job, dispatch, outcome);
     if held.get(&job).is_some_and(|lease| lease.dispatch == dispatch) {
         held.remove(&job);
     }
 }
 
-fn say(reports: &mpsc::UnboundedSender<TickKind>, job: u64, dispatch: u32, outcome: TaskOutcome) {
+fn send_report(reports: &mpsc::UnboundedSender<TickKind>, job: u64, dispatch: u32, outcome: TaskOutcome) {
     // A closed mailbox means that the run has left this process.
     let _ = reports.send(TickKind::StepResult { job, dispatch, outcome });
 }

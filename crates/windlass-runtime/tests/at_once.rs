@@ -20,13 +20,13 @@ struct Held {
 
 /// An engine that has looked, has seen no run, and is about to make it.
 fn slow_engine(store: &Arc<MemoryStore>, world: &World) -> (Engine, Held) {
-    let (tell, reached) = mpsc::channel();
+    let (reached_sender, reached) = mpsc::channel();
     let (go, wait) = mpsc::channel();
     let wait = Mutex::new(wait);
     let hook: CommitHook = Box::new(move |point| {
         if point == (CommitPoint { number: 1, when: CommitMoment::Before }) {
             // A test that has failed by now waits for nothing.
-            let _ = tell.send(());
+            let _ = reached_sender.send(());
             let _ = locked(&wait).recv();
         }
     });

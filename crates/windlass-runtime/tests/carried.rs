@@ -112,8 +112,8 @@ async fn a_run_whose_tools_are_missing_stays_as_it_is() {
 
     let poor = engine_with(&store, EngineOptions { tools: Tools::new(), adopt: true, ..options(&world) });
     let refused = in_time(poor.resume(RUN)).await.err().map(|error| error.to_string());
-    let told = "the run `r` needs tools that this program does not have: count, gate";
-    assert_eq!(refused.as_deref(), Some(told));
+    let expected = "the run `r` needs tools that this program does not have: count, gate";
+    assert_eq!(refused.as_deref(), Some(expected));
     assert_eq!(store.run(RUN).expect("readable"), before, "nothing has become of it");
 
     let second = engine(&store, &world, Keep::Journal);

@@ -371,7 +371,7 @@ async fn a_child_whose_id_is_taken_fails_the_call() {
 
 /// Nobody asks the store: each end is heard from the run itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_parent_hears_of_an_end_at_once() {
+async fn a_parent_is_notified_of_a_childs_end_without_polling() {
     let (store, world) = fresh();
     let hour = std::time::Duration::from_secs(3_600);
     let engine = engine_with(&store, EngineOptions { poll_every: hour, ..options(&world) });

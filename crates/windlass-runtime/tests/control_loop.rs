@@ -28,7 +28,7 @@ enum Step {
     FlushDone,
     Run(Arc<str>),
     Cancel(u64),
-    Told(Arc<str>),
+    Published(Arc<str>),
     Finalized(u64),
     Ended(Status),
     Closed,
@@ -160,7 +160,7 @@ impl<A: Adapter> Workers for Spy<A> {
 
 impl<A: Adapter> Outward for Spy<A> {
     fn write_to_event_stream(&mut self, event: Event) {
-        self.log.add(Step::Told(event.type_name().into()));
+        self.log.add(Step::Published(event.type_name().into()));
         self.inner.outward().write_to_event_stream(event);
     }
 
@@ -226,7 +226,7 @@ async fn reduce_then_on_tick_then_flush_then_effects() {
             }
             Step::FlushBegun => flushing = true,
             Step::FlushDone => (flushing, unflushed) = (false, 0),
-            Step::Run(_) | Step::Cancel(_) | Step::Told(_) | Step::Finalized(_) | Step::Ended(_) => {
+            Step::Run(_) | Step::Cancel(_) | Step::Published(_) | Step::Finalized(_) | Step::Ended(_) => {
                 assert!(!flushing && unflushed == 0, "{step:?} before its tick was durable: {:?}", log.steps());
                 runs += usize::from(matches!(step, Step::Run(_)));
             }

@@ -173,8 +173,8 @@ async fn a_loop_among_tasks_runs_as_often_as_its_pipeline_says() {
     let (audit, world, _) = Case::in_virtual_time(pipelined()).undisturbed().await;
     let calls = |path: &str| world.ledger().iter().filter(|call| &*call.path == path).count();
     assert_eq!((calls("fetch.each[1].get"), calls("fetch.sink"), calls("after.done")), (2, 4, 1));
-    let told = |letter: &str| format!(r#""{letter}",1"#);
-    let once = ["a", "b", "c"].map(told).join(",");
+    let entry = |letter: &str| format!(r#""{letter}",1"#);
+    let once = ["a", "b", "c"].map(entry).join(",");
     let saw = format!(r#""output":{{"saw":["loop.done",[{once},{once}]]"#);
     assert!(audit.report.contains(&saw), "{}", audit.report);
 }

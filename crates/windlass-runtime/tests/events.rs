@@ -8,7 +8,7 @@ use support::nets::{Tokens, left, ping_pong, ping_pong_tools};
 use support::plans::steps;
 use support::{World, engine_with, in_time, locked, named, options, until};
 use windlass_core::{Event, Status, TaskOutcome};
-use windlass_runtime::{Engine, EngineOptions, EventReader, Keep, Publish, Request, Restart, RuntimeError};
+use windlass_runtime::{Engine, EngineOptions, EventPublisher, EventReader, Keep, Request, Restart, RuntimeError};
 use windlass_store::MemoryStore;
 use windlass_value::{Language, Value, to_json};
 
@@ -133,12 +133,12 @@ async fn a_run_of_another_process_is_followed_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_a_worker_tells_comes_before_its_result_and_never_after() {
+async fn worker_events_are_accepted_before_its_result_and_refused_after() {
     for keep in KEEPS {
-        let (store, world, spoken) = (Arc::new(MemoryStore::new()), World::new(), Arc::new(Mutex::new(None)));
-        let speaker = spoken.clone();
+        let (store, world, publisher) = (Arc::new(MemoryStore::new()), World::new(), Arc::new(Mutex::new(None)));
+        let shared = publisher.clone();
         let tools = world.tools().with_fn("tells", move |call| {
-            *locked(&speaker) = Some(call.publish.clone());
+            *locked(&shared) = Some(call.publish.clone());
             async move {
                 for word in ["one", "two"] {
                     call.publish.send("told", Value::object([("word", word)]));
@@ -152,18 +152,18 @@ async fn what_a_worker_tells_comes_before_its_result_and_never_after() {
         let (plan, _) = engine.add_plan(plan).expect("a plan");
         let _handle = in_time(engine.start(plan, Value::Null, named(RUN))).await.expect("started");
         let mut reader = engine.events(RUN, 0).expect("a reader");
-        let mut told = Vec::new();
-        while told.last().is_none_or(|kind: &String| kind != "job.refused") {
+        let mut published = Vec::new();
+        while published.last().is_none_or(|kind: &String| kind != "job.refused") {
             let event = in_time(reader.next()).await.expect("readable").expect("an event");
             if event.type_name() == "task.processed" {
-                let speaker: Option<Publish> = locked(&spoken).take();
-                speaker.expect("it was called").send("told", Value::from("late"));
+                let late_publisher: Option<EventPublisher> = locked(&publisher).take();
+                late_publisher.expect("it was called").send("told", Value::from("late"));
             }
             let word = event.fields().get("word").and_then(Value::as_str).unwrap_or_default().to_owned();
-            told.push(format!("{}{word}", event.type_name()));
+            published.push(format!("{}{word}", event.type_name()));
         }
-        told.retain(|kind| kind.starts_with("told") || kind == "task.processed");
-        assert_eq!(told, ["toldone", "toldtwo", "task.processed"], "{keep:?}");
+        published.retain(|kind| kind.starts_with("told") || kind == "task.processed");
+        assert_eq!(published, ["toldone", "toldtwo", "task.processed"], "{keep:?}");
     }
 }
 

@@ -64,8 +64,8 @@ async fn a_zombies_late_answer_is_refused() {
     assert!(number("expected") > Some(2), "{refused:?}");
     let result = |label: &str| {
         let task = Value::from(label);
-        let told = events.iter().filter(|event| event.type_name() == "task.processed");
-        let told = told.filter(|event| event.fields().get("task") == Some(&task)).collect::<Vec<_>>();
+        let processed = events.iter().filter(|event| event.type_name() == "task.processed");
+        let processed = told.filter(|event| event.fields().get("task") == Some(&task)).collect::<Vec<_>>();
         assert_eq!(told.len(), 1, "{label} is processed once");
         told[0].fields().get("outcome").and_then(|outcome| outcome.get("result")).cloned()
     };

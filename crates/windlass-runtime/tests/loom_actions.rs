@@ -29,11 +29,11 @@ type Row = (&'static str, &'static str, &'static str);
 async fn check(rows: &[Row]) {
     for (text, input, expected) in rows {
         let (report, _) = ended(text, input).await;
-        let said = match &report.error {
+        let actual = match &report.error {
             None => to_json(&report.output),
             Some(error) => format!("{} {}", report.status.as_str(), error.code),
         };
-        assert_eq!(said, *expected, "{text} {:?}", report.error);
+        assert_eq!(actual, *expected, "{text} {:?}", report.error);
     }
 }
 
@@ -426,11 +426,11 @@ async fn changes_of_variables() {
     ] {
         let text = CHANGE.replace("KIND", kind).replace("FIRST", first).replace("TYPE", change).replace("VALUE", value);
         let (report, _) = ended(&text, "{}").await;
-        let said = match &report.error {
+        let actual = match &report.error {
             None => to_json(&report.output),
             Some(error) => format!("{} {}", report.status.as_str(), error.code),
         };
-        assert_eq!(said, expected, "{change} {value} {:?}", report.error);
+        assert_eq!(actual, expected, "{change} {value} {:?}", report.error);
     }
 }
 

@@ -117,9 +117,9 @@ async fn a_restart_at_anything_that_has_begun_ends_as_the_run_did() {
                 assert_eq!(again.len(), expected, "{name} from {path}: all from there on");
             }
             assert_eq!(origin(&store, &id), ("old".to_owned(), path.clone(), false));
-            let told = events(&*store, &id);
-            assert_eq!(told[0].type_name(), "workflow.restarted", "{name} from {path}");
-            assert_eq!(told[0].fields().get("from_path").and_then(Value::as_str), Some(&*path));
+            let published = events(&*store, &id);
+            assert_eq!(published[0].type_name(), "workflow.restarted", "{name} from {path}");
+            assert_eq!(published[0].fields().get("from_path").and_then(Value::as_str), Some(&*path));
             // Asked for once more, it is the same run; another place is another run.
             let calls = shop.calls().len();
             ended(engine.restart("old", restart).await).await;
@@ -351,11 +351,11 @@ async fn what_cannot_be_done_is_said() {
     let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
     let engine = shop.engine(&store);
     shop.old_run(&engine, &[loom(SEQUENCE)]).await;
-    let said = |error: Option<RuntimeError>| error.expect("it is refused").to_string();
-    let slip = said(engine.restart("old", from("loop[2].cal")).await.err());
+    let message = |error: Option<RuntimeError>| error.expect("it is refused").to_string();
+    let slip = message(engine.restart("old", from("loop[2].cal")).await.err());
     assert_eq!(slip, "nothing in the run `old` has begun at `loop[2].cal`; is `loop[2].call` meant?");
     let second = Restart { occurrence: Some(2), ..from("loop[2]") };
-    let often = said(engine.restart("old", second).await.err());
+    let often = message(engine.restart("old", second).await.err());
     assert_eq!(often, "`loop[2]` has begun once in the run `old`, so there is no occurrence 2");
     let nobody = engine.restart("nobody", from("loop")).await.err();
     assert!(matches!(nobody, Some(RuntimeError::NoSuchRun(_))), "{nobody:?}");

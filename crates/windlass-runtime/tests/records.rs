@@ -44,7 +44,7 @@ const EACH: &str = r#"{"actions": {
 async fn a_foreach_gives_every_action_over_all_turns() {
     let plan = recording(loom(EACH), "each", &["ask", "after", "handle", "choose", "maybe"], Keep::All);
     let seen = output_of(plan).await.get("seen").cloned().expect("seen");
-    let told: Vec<(String, String, Vec<String>)> = seen
+    let recorded: Vec<(String, String, Vec<String>)> = seen
         .as_list()
         .expect("a list")
         .iter()
@@ -62,7 +62,7 @@ async fn a_foreach_gives_every_action_over_all_turns() {
         ("maybe", "Skipped", ["Skipped", "Skipped", "Skipped"]),
     ];
     assert_eq!(
-        told,
+        recorded,
         expected.map(|(name, status, turns)| (name.to_owned(), status.to_owned(), turns.map(str::to_owned).to_vec()))
     );
 }

@@ -20,8 +20,8 @@ fn adopting(store: &Arc<MemoryStore>, world: &World, log: &Log) -> (Engine, LogT
 }
 
 fn adopting_with(store: &Arc<MemoryStore>, options: EngineOptions, log: &Log) -> (Engine, LogTail) {
-    let heard = log.since_now();
-    (engine_with(store, EngineOptions { adopt: true, ..options }), heard)
+    let log_tail = log.since_now();
+    (engine_with(store, EngineOptions { adopt: true, ..options }), log_tail)
 }
 
 fn held() -> Plan {
@@ -52,13 +52,13 @@ fn many_come_back_together_and_share_commits() {
         }
         world.calls(RUNS).await;
         let store = Arc::new(store.crash());
-        let (second, heard) = adopting(&store, &world, &log);
+        let (second, log_tail) = adopting(&store, &world, &log);
         assert!(second.recovering() || second.recovery().left == 0, "until all were looked at");
         until(|| !second.recovering()).await;
         assert_eq!((second.recovery().found, second.recovery().left), (RUNS as u64, 0));
-        let told = heard.lines();
-        assert_eq!(told[0], format!("recovering runs={RUNS}"));
-        assert!(told[1].starts_with(&format!("recovered runs={RUNS} set_aside=0 postponed=0 took_ms=")), "{told:?}");
+        let lines = log_tail.lines();
+        assert_eq!(lines[0], format!("recovering runs={RUNS}"));
+        assert!(lines[1].starts_with(&format!("recovered runs={RUNS} set_aside=0 postponed=0 took_ms=")), "{lines:?}");
         world.calls(2 * RUNS).await;
         world.open("go");
         until(|| (0..RUNS).all(|n| row(&store, &format!("r{n}")).status == RunStatus::Succeeded)).await;
@@ -75,12 +75,12 @@ fn what_is_put_off_is_counted_and_told_of() {
         begin(&first, held(), "r").await;
         world.calls(1).await;
         let store = Arc::new(store.crash());
-        let (second, heard) = adopting_with(&store, EngineOptions { tools: Tools::new(), ..options(&world) }, &log);
+        let (second, log_tail) = adopting_with(&store, EngineOptions { tools: Tools::new(), ..options(&world) }, &log);
         until(|| !second.recovering()).await;
-        let told = |wanted: &dyn Fn(&str) -> bool| heard.lines().iter().filter(|line| wanted(line)).count();
-        until(|| told(&|line| line.starts_with("recovered runs=0 set_aside=0 postponed=1 ")) == 1).await;
+        let count_lines = |wanted: &dyn Fn(&str) -> bool| log_tail.lines().iter().filter(|line| wanted(line)).count();
+        until(|| count_lines(&|line| line.starts_with("recovered runs=0 set_aside=0 postponed=1 ")) == 1).await;
         let put_off = |line: &str| line.starts_with("postponed run=r ") && line.contains("gate");
-        assert!(told(&put_off) >= 1, "{:?}", heard.lines());
+        assert!(count_lines(&put_off) >= 1, "{:?}", log_tail.lines());
         assert_eq!(row(&store, "r").status, RunStatus::Running, "whoever has the tools goes on with it");
     });
 }
@@ -91,12 +91,12 @@ fn a_store_that_cannot_for_a_moment_holds_a_run_up_and_no_more() {
     on_threads(async |log| {
         for fault in [Fault::Full, Fault::Busy] {
             let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-            let (engine, heard) = adopting(&store, &world, &log);
+            let (engine, log_tail) = adopting(&store, &world, &log);
             begin(&engine, held(), "r").await;
             world.calls(1).await;
             store.fail_next(fault);
             world.open("go");
-            until(|| heard.any("postponed run=r ")).await;
+            until(|| log_tail.any("postponed run=r ")).await;
             until(|| row(&store, "r").status == RunStatus::Succeeded).await;
             assert_eq!(world.keys().len(), 2, "what was repeated has its own key");
             until(|| engine.resident() == 0).await;
@@ -116,8 +116,8 @@ fn a_run_that_was_claimed_and_is_nowhere_comes_back() {
         begin(&second, held(), "known").await;
         let own = row(&store, "known").owner.expect("what this engine is called");
         store.claim("r", &own).expect("claimed");
-        let told = Request::Signal { name: "news".to_owned(), payload: Value::Null };
-        second.request("r", "told", told).expect("kept");
+        let signal = Request::Signal { name: "news".to_owned(), payload: Value::Null };
+        second.request("r", "told", signal).expect("kept");
         until(|| row(&store, "r").status == RunStatus::Succeeded).await;
     });
 }
@@ -170,13 +170,13 @@ fn what_is_poisoned_is_set_aside_with_a_reason_and_the_rest_go_on() {
                 ..RunBatch::default()
             }])
             .expect("kept");
-        let (second, heard) = adopting(&store, &world, &log);
+        let (second, log_tail) = adopting(&store, &world, &log);
         until(|| !second.recovering()).await;
         for (run, part) in [("journal", "damaged"), ("lost", "missing"), ("position", "a snapshot cannot be read")] {
             assert_eq!(row(&store, run).status, RunStatus::Quarantined, "{run}");
             let told = why(&store, run).expect("a reason");
             assert!(told.contains(part), "{run}: {told}");
-            assert!(heard.any(&format!("quarantined run={run} ")), "{run}");
+            assert!(log_tail.any(&format!("quarantined run={run} ")), "{run}");
             assert_eq!(row(&store, run).owner, None, "{run} is nobody's");
         }
         assert_eq!(second.recovery().set_aside, 3);
@@ -265,14 +265,14 @@ fn a_run_that_was_always_there_when_the_process_died_is_set_aside() {
         loop {
             store = Arc::new(store.crash());
             let epoch = row(&store, "r").epoch;
-            let (engine, heard) = adopting(&store, &world, &log);
+            let (engine, log_tail) = adopting(&store, &world, &log);
             // It is there again, or it is left alone: in both cases it was claimed first.
             let is_over = |row: RunRow| engine.resident() == 1 || row.status == RunStatus::Quarantined;
             until(|| row(&store, "r").epoch > epoch && is_over(row(&store, "r"))).await;
             if row(&store, "r").status == RunStatus::Quarantined || deaths > 20 {
                 break;
             }
-            assert_eq!(heard.any("suspects runs="), deaths >= 3, "after {deaths} deaths");
+            assert_eq!(log_tail.any("suspects runs="), deaths >= 3, "after {deaths} deaths");
             deaths += 1;
         }
         until(|| row(&store, "r").status == RunStatus::Quarantined).await;
@@ -304,10 +304,10 @@ fn a_run_that_gets_somewhere_is_no_suspect() {
             let ticks = row(&store, "r").ticks;
             until(|| row(&store, "r").ticks > ticks + 12 || row(&store, "r").status.is_final()).await;
             store = Arc::new(store.crash());
-            let (next, heard) = adopting(&store, &world, &log);
+            let (next, log_tail) = adopting(&store, &world, &log);
             alive = next;
             until(|| !alive.recovering()).await;
-            assert!(!heard.any("suspects runs="));
+            assert!(!log_tail.any("suspects runs="));
         }
         assert_ne!(row(&store, "r").status, RunStatus::Quarantined);
     });

@@ -57,8 +57,8 @@ async fn events_carry_the_reference_and_never_the_body() {
     world.open("a");
     let report = in_time(handle.wait()).await.expect("an end");
     assert_eq!(report.status, Status::Succeeded);
-    let told = events(&*store, "a");
-    for event in &told {
+    let published = events(&*store, "a");
+    for event in &published {
         let text = to_json(&Value::map(event.fields()));
         assert!(
             text.len() < 1_000 && !text.contains("xxxxxxxx"),
@@ -67,10 +67,10 @@ async fn events_carry_the_reference_and_never_the_body() {
             text.len()
         );
     }
-    let found = stored_in(&told);
+    let found = stored_in(&published);
     let kinds = ["task.processed", "step.done", "ctx.patched", "workflow.finished"];
     for kind in kinds {
-        let of_kind = told.iter().filter(|event| event.type_name() == kind).cloned().collect::<Vec<_>>();
+        let of_kind = published.iter().filter(|event| event.type_name() == kind).cloned().collect::<Vec<_>>();
         assert!(!stored_in(&of_kind).is_empty(), "`{kind}` refers to what is large");
     }
     for stored in &found {

@@ -10,7 +10,7 @@ use windlass_core::{
     Event, EventKind, FrameView, IdleReason, LoopEventLimits, LoopStats, Program, RunResult, State, frame_tree,
 };
 use windlass_draw::{Drawing, RunDrawing};
-use windlass_runtime::show::{Piece, StoredEvents, now_of, path_of_frame};
+use windlass_runtime::show::{StoredEvent, StoredEvents, now_of, path_of_frame};
 use windlass_runtime::{RuntimeError, steps_of};
 use windlass_store::RunRow;
 use windlass_value::{Timestamp, Value};
@@ -95,12 +95,12 @@ impl Painter {
             }
             for piece in pieces {
                 match piece {
-                    Piece::Event(event) => {
+                    StoredEvent::Event(event) => {
                         self.newest = self.newest.max(event.at);
-                        self.timeline.event(&event);
+                        self.timeline.add_event(&event);
                         self.drawing.event(&event);
                     }
-                    Piece::Trimmed { from, to } => self.drawing.missing(from, to),
+                    StoredEvent::Trimmed { from, to } => self.drawing.missing(from, to),
                 }
             }
             if begun.elapsed() > within {
@@ -198,15 +198,15 @@ pub(crate) fn timeline<T>(
 /// What has ended and what goes on, told as events would tell it.
 fn from_state(row: &RunRow, program: &Program, state: &State) -> Drawing {
     let mut drawing = RunDrawing::new(&program.plan).named(&*row.run);
-    let mut tell = |kind: EventKind, path: &str, at: Timestamp| {
+    let mut add_event = |kind: EventKind, path: &str, at: Timestamp| {
         drawing.event(&Event { seq: 1, at, path: path.into(), kind });
     };
-    tell(EventKind::WorkflowStarted { definition: program.plan.name.clone() }, "", row.created_at);
+    add_event(EventKind::WorkflowStarted { definition: program.plan.name.clone() }, "", row.created_at);
     for (name, step) in steps_of(program, state) {
-        tell(step_started(), &name, row.created_at);
+        add_event(step_started(), &name, row.created_at);
         let status = step.status;
         if let Some(looping) = &step.looping {
-            tell(loop_started(looping.kind.clone(), None), &name, row.created_at);
+            add_event(loop_started(looping.kind.clone(), None), &name, row.created_at);
             let done = EventKind::LoopDone {
                 iterations: looping.turns,
                 reason: looping.reason,
@@ -219,21 +219,21 @@ fn from_state(row: &RunRow, program: &Program, state: &State) -> Drawing {
                 usage: Value::Null,
                 unjudged: looping.unjudged,
             };
-            tell(done, &name, state.now);
+            add_event(done, &name, state.now);
         }
-        tell(
+        add_event(
             EventKind::StepDone { status, output: None, error: None, usage: Value::Null, firing: None },
             &name,
             state.now,
         );
     }
-    live(&frame_tree(program, state), "", &mut tell);
+    live(&frame_tree(program, state), "", &mut add_event);
     if state.paused && state.held.is_none() {
-        tell(EventKind::WorkflowPaused {}, "", state.now);
+        add_event(EventKind::WorkflowPaused {}, "", state.now);
     }
     if let Some(RunResult { status, .. }) = state.result() {
         let (output, error, usage) = (Value::Null, None, Value::Null);
-        tell(EventKind::WorkflowFinished { status: *status, output, error, usage }, "", state.now);
+        add_event(EventKind::WorkflowFinished { status: *status, output, error, usage }, "", state.now);
     }
     let gone = "this run has told more than could be read yet: boxes inside loops show what goes on now".to_owned();
     let mut drawn = drawing.so_far(now_of(row, state.now));
@@ -250,28 +250,28 @@ fn loop_started(kind: Arc<str>, count: Option<u64>) -> EventKind {
     EventKind::LoopStarted { kind, limits: LoopEventLimits { count, ..LoopEventLimits::default() } }
 }
 
-fn live(frames: &[FrameView], above: &str, tell: &mut dyn FnMut(EventKind, &str, Timestamp)) {
+fn live(frames: &[FrameView], above: &str, add_event: &mut dyn FnMut(EventKind, &str, Timestamp)) {
     for frame in frames {
         let path = path_of_frame(above, frame);
         let at = frame.started_at;
-        tell(step_started(), &path, at);
+        add_event(step_started(), &path, at);
         if frame.attempt > 1 {
             let (task, attempt) = (Arc::default(), frame.attempt);
-            tell(EventKind::TaskStarted { task, attempt, tool: None, call: 0 }, &path, at);
+            add_event(EventKind::TaskStarted { task, attempt, tool: None, call: 0 }, &path, at);
         }
         let idle = |because: IdleReason| EventKind::StepIdle { because, worker: None, firing: None };
         match frame.doing {
-            "waiting" => tell(idle(IdleReason::Wait), &path, at),
-            "retrying" => tell(idle(IdleReason::Retry), &path, at),
+            "waiting" => add_event(idle(IdleReason::Wait), &path, at),
+            "retrying" => add_event(idle(IdleReason::Retry), &path, at),
             _ => {}
         }
         if let Some(looping) = &frame.looping {
-            tell(loop_started(Arc::default(), looping.most), &path, at);
+            add_event(loop_started(Arc::default(), looping.most), &path, at);
             if looping.ended > 0 {
                 let (to, failed) = (looping.ended - 1, looping.failed);
-                tell(EventKind::LoopProgress { from: 0, to, failed }, &path, at);
+                add_event(EventKind::LoopProgress { from: 0, to, failed }, &path, at);
             }
         }
-        live(&frame.children, &path, tell);
+        live(&frame.children, &path, add_event);
     }
 }

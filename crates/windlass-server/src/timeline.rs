@@ -41,7 +41,7 @@ impl Timeline {
         Timeline { labels: labels.collect(), entries: BTreeMap::new(), open: BTreeMap::new(), dropped: 0 }
     }
 
-    pub(crate) fn event(&mut self, event: &Event) {
+    pub(crate) fn add_event(&mut self, event: &Event) {
         match &event.kind {
             EventKind::StepStarted { .. } => self.begin(event, false),
             EventKind::IterationStarted { .. } => self.begin(event, true),
@@ -162,28 +162,28 @@ pub(crate) fn name_of(path: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn tell(timeline: &mut Timeline, seq: u64, kind: &str, path: &str, data: &str) {
+    fn add(timeline: &mut Timeline, seq: u64, kind: &str, path: &str, data: &str) {
         let data = windlass_value::parse_json(data).expect("a test's own JSON");
         let kind = EventKind::with_defaults(kind, data.as_map().expect("an object").clone());
-        timeline.event(&Event { seq, at: Timestamp(seq as i64 * 1_000), path: path.into(), kind });
+        timeline.add_event(&Event { seq, at: Timestamp(seq as i64 * 1_000), path: path.into(), kind });
     }
 
     #[test]
     fn what_begins_and_ends_is_told_by_its_parent() {
         let mut timeline = Timeline::new(&Plan::new("x", "loom", "{}"));
-        tell(&mut timeline, 1, "step.started", "sync", "{}");
-        tell(&mut timeline, 2, "loop.iteration.started", "sync[0]", "{}");
-        tell(&mut timeline, 3, "step.started", "sync[0].fetch", "{}");
-        tell(&mut timeline, 4, "task.started", "sync[0].fetch.call", r#"{"attempt": 3}"#);
-        tell(
+        add(&mut timeline, 1, "step.started", "sync", "{}");
+        add(&mut timeline, 2, "loop.iteration.started", "sync[0]", "{}");
+        add(&mut timeline, 3, "step.started", "sync[0].fetch", "{}");
+        add(&mut timeline, 4, "task.started", "sync[0].fetch.call", r#"{"attempt": 3}"#);
+        add(
             &mut timeline,
             5,
             "step.failed",
             "sync[0].fetch",
             r#"{"status": "failed", "error": {"code": "503", "message": "no"}}"#,
         );
-        tell(&mut timeline, 6, "loop.iteration.done", "sync[0]", r#"{"status": "failed"}"#);
-        tell(&mut timeline, 7, "step.skipped", "after", r#"{"status": "skipped", "reason": "x"}"#);
+        add(&mut timeline, 6, "loop.iteration.done", "sync[0]", r#"{"status": "failed"}"#);
+        add(&mut timeline, 7, "step.skipped", "after", r#"{"status": "skipped", "reason": "x"}"#);
         let seen = |parent: &str| -> Vec<String> {
             let inside = timeline.inside(parent, 0);
             inside.map(|(_, entry)| format!("{} {} {}", entry.path, entry.status, entry.attempts)).collect()
@@ -197,11 +197,11 @@ mod tests {
     #[test]
     fn of_very_many_turns_the_newest_are_kept() {
         let mut timeline = Timeline::new(&Plan::new("x", "loom", "{}"));
-        tell(&mut timeline, 1, "step.started", "sync", "{}");
+        add(&mut timeline, 1, "step.started", "sync", "{}");
         let turns = ENTRIES_MAX as u64 + 10;
         for turn in 0..turns {
-            tell(&mut timeline, 2 + turn * 2, "loop.iteration.started", &format!("sync[{turn}]"), "{}");
-            tell(
+            add(&mut timeline, 2 + turn * 2, "loop.iteration.started", &format!("sync[{turn}]"), "{}");
+            add(
                 &mut timeline,
                 3 + turn * 2,
                 "loop.iteration.done",

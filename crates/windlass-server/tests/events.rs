@@ -52,7 +52,7 @@ async fn piece(body: &mut Body) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_reader_of_an_ended_run_gets_all_from_any_number_on_and_the_end() {
+async fn a_reader_of_an_ended_run_gets_all_events_from_any_sequence_number_and_the_end() {
     let world = World::new();
     world.register(&counting("count", 5)).await;
     world.run("count", "r1").await;
@@ -89,7 +89,7 @@ async fn a_reader_of_an_ended_run_gets_all_from_any_number_on_and_the_end() {
 }
 
 #[tokio::test]
-async fn readers_of_a_run_that_goes_on_are_told_what_comes() {
+async fn readers_of_a_live_run_get_new_events() {
     let world = World::new();
     world.register(HELD).await;
     world.start("held", "r1").await;
@@ -139,7 +139,7 @@ async fn whoever_connects_again_misses_nothing_and_sees_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_stream_that_does_not_follow_ends_at_the_newest() {
+async fn a_stream_without_follow_ends_at_the_newest_event() {
     let world = World::new();
     world.register(HELD).await;
     world.start("held", "r1").await;

@@ -90,7 +90,7 @@ async fn who_asks_and_hangs_up_does_not_make_the_store_be_written_again() {
 
 /// A run is removed for whoever shows a list as well, though nobody waits for the answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_removed_is_told_of_whoever_hangs_up() {
+async fn a_removal_is_published_although_the_client_disconnected() {
     let world = World::new();
     world.register(HELLO).await;
     world.run("hello", "r").await;

@@ -29,7 +29,7 @@ fn other_process() {
     }
 }
 
-fn say(line: &str) {
+fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n{line}").and_then(|()| out.flush()).expect("the parent listens");
 }
@@ -39,14 +39,14 @@ fn write_until_killed(directory: &Path) {
     let store = open(directory);
     let owner = store.open_owner().expect("an owner");
     let Claim::Owned { epoch } = store.claim("r", &owner.name).expect("claim") else { panic!("the run is free") };
-    say(&format!("owner {}", owner.name));
+    print_line(&format!("owner {}", owner.name));
     let mut next = store.run("r").expect("read").expect("a run").ticks;
     loop {
         let mut batch = tick("r", next, body(next));
         batch.epoch = epoch;
         assert_eq!(store.append(vec![batch]).expect("append"), [Verdict::Committed]);
         next += 1;
-        say(&format!("acked {next}"));
+        print_line(&format!("acked {next}"));
     }
 }
 
@@ -60,7 +60,7 @@ fn write_until_full(directory: &Path) {
             Err(error) => break error,
         }
     };
-    say(&format!("acked {next}"));
+    print_line(&format!("acked {next}"));
     assert_eq!(first.kind, StoreErrorKind::Full, "{first}");
     assert!(first.message.contains("may grow beyond"), "{first}");
     let again = store.append(vec![tick("r", next, body(next))]).expect_err("it is as full as before");
@@ -69,7 +69,7 @@ fn write_until_full(directory: &Path) {
     let unlimited = Rlimit { current: None, ..getrlimit(Resource::Fsize) };
     setrlimit(Resource::Fsize, unlimited).expect("the limit is raised");
     assert_eq!(store.append(vec![tick("r", next, body(next))]).expect("there is room again"), [Verdict::Committed]);
-    say("goes on");
+    print_line("goes on");
 }
 
 fn body(number: u64) -> Vec<u8> {
@@ -100,14 +100,14 @@ impl Other {
     }
 
     /// Reads until a line that begins with the word, and gives what follows it.
-    fn hear(&mut self, word: &str) -> String {
+    fn read_line(&mut self, word: &str) -> String {
         let mut lines = self.lines.by_ref().map(|line| line.expect("text"));
         let found = lines.find_map(|line| line.strip_prefix(word).map(|rest| rest.trim().to_owned()));
         found.unwrap_or_else(|| panic!("the other process should say {word:?}"))
     }
 
-    fn hear_acked(&mut self, at_least: u64) {
-        while self.hear("acked").parse::<u64>().expect("a number") < at_least {}
+    fn read_acked(&mut self, at_least: u64) {
+        while self.read_line("acked").parse::<u64>().expect("a number") < at_least {}
     }
 
     /// Kills it without warning and gives the last number it had acknowledged.
@@ -115,8 +115,8 @@ impl Other {
         self.process.kill().expect("killed");
         self.process.wait().expect("waited for");
         // The last line may be cut off in the middle: then its number is not whole, and was not said.
-        let said: Vec<String> = self.lines.by_ref().map_while(Result::ok).collect();
-        let whole = said.iter().rev().skip(1).find_map(|line| line.strip_prefix("acked "));
+        let lines: Vec<String> = self.lines.by_ref().map_while(Result::ok).collect();
+        let whole = lines.iter().rev().skip(1).find_map(|line| line.strip_prefix("acked "));
         whole.map_or(0, |number| number.parse().expect("a number"))
     }
 }
@@ -128,9 +128,9 @@ fn kill_9_in_the_middle_of_appends_loses_nothing_acknowledged() {
     let mut held = 0;
     for life in 1..=6 {
         let mut other = Other::start("busy writer", scratch.path(), None);
-        let owner = other.hear("owner");
+        let owner = other.read_line("owner");
         let heard = held + 23 * life;
-        other.hear_acked(heard);
+        other.read_acked(heard);
         let acknowledged = other.kill();
 
         let store = open(scratch.path());
@@ -151,11 +151,11 @@ fn a_second_process_gets_in_beside_a_busy_writer() {
     let store = open(scratch.path());
     store.append(vec![creation("r")]).expect("append");
     let mut other = Other::start("busy writer", scratch.path(), None);
-    let owner = other.hear("owner");
-    other.hear_acked(20);
+    let owner = other.read_line("owner");
+    other.read_acked(20);
     // Its lines must be read meanwhile, or it waits for us instead of being busy.
     let listening = std::thread::spawn(move || {
-        other.hear_acked(400);
+        other.read_acked(400);
         other
     });
 
@@ -171,7 +171,7 @@ fn a_second_process_gets_in_beside_a_busy_writer() {
     }
     assert_eq!(store.inbox("r", 1_000).expect("read").len(), MESSAGES);
     let mut other = listening.join().expect("the busy writer goes on");
-    other.hear_acked(commits());
+    other.read_acked(commits());
     other.kill();
     waits.sort();
     let (half, worst) = (waits[MESSAGES / 2], waits[MESSAGES - 1]);
@@ -189,8 +189,8 @@ fn a_file_that_may_not_grow_is_a_full_disk_and_loses_nothing_acknowledged() {
     open(scratch.path()).append(vec![creation("r")]).expect("append");
     let script = r#"trap "" XFSZ; ulimit -S -f 1000; exec "$0" "$@""#;
     let mut other = Other::start("writer with a small disk", scratch.path(), Some(script));
-    let acknowledged: u64 = other.hear("acked").parse().expect("a number");
-    other.hear("goes on");
+    let acknowledged: u64 = other.read_line("acked").parse().expect("a number");
+    other.read_line("goes on");
     assert!(other.process.wait().expect("it ends by itself").success());
     assert!(acknowledged > 20, "{acknowledged} commits before the limit");
 

@@ -159,10 +159,10 @@ fn submit_here_commits_on_the_callers_thread_when_nobody_else_does() {
     gate.open();
     let (sender, answers) = mpsc::channel();
     let caller = std::thread::current().id();
-    let told = sender.clone();
+    let result_sender = sender.clone();
     let answer: Reply = Box::new(move |answer| {
         assert_eq!(std::thread::current().id(), caller);
-        drop(told.send((0, answer)));
+        drop(result_sender.send((0, answer)));
     });
     writer.submit_here(tick("r", 0, vec![0]), answer);
     assert!(matches!(answers.try_recv(), Ok((0, Ok(Verdict::Committed)))), "answered before it returns");
@@ -185,10 +185,10 @@ fn a_reply_may_submit_again() {
     let limits = WriterLimits { queue_batches_max: 1, ..WriterLimits::default() };
     let writer = Arc::new(GroupWriter::with(store.clone(), limits, None).expect("a writer"));
     let (sender, answers) = mpsc::channel();
-    let (again, told) = (writer.clone(), sender.clone());
+    let (again, result_sender) = (writer.clone(), sender.clone());
     let chain: Reply = Box::new(move |_| {
         for number in [1, 2, 3] {
-            again.submit(tick("r", number, vec![0]), reply(number, &told));
+            again.submit(tick("r", number, vec![0]), reply(number, &result_sender));
         }
     });
     writer.submit_here(tick("r", 0, vec![0]), chain);

@@ -79,7 +79,7 @@ impl Tool for Guarded {
         }
         let given = opened.redaction();
         let heard = (inner.clone(), given.clone());
-        call.publish = call.publish.seen_through(move |data| heard.0.struck(&data, &heard.1));
+        call.publish = call.publish.with_transform(move |data| heard.0.struck(&data, &heard.1));
         let running = self.tool.call(call);
         // Tools that keep parts of texts strike secrets out before they cut.
         #[cfg(feature = "process")]

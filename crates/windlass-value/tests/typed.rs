@@ -116,8 +116,8 @@ proptest! {
         // Through the journal, and through text for people.
         let stored = windlass_value::decode(&windlass_value::encode(&value)).unwrap();
         prop_assert_eq!(&from_value::<Order>(&stored).unwrap(), &order);
-        let told = parse_json(&to_json(&value)).unwrap();
-        prop_assert_eq!(&from_value::<Order>(&told).unwrap(), &order);
+        let printed = parse_json(&to_json(&value)).unwrap();
+        prop_assert_eq!(&from_value::<Order>(&printed).unwrap(), &order);
     }
 
     #[test]

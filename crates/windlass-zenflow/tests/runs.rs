@@ -18,7 +18,7 @@ async fn cases() {
             continue;
         };
         if only.is_some() {
-            eprintln!("{}\n{:?}", ran.told(), ran.report);
+            eprintln!("{}\n{:?}", ran.event_lines(), ran.report);
         }
         let error = ran.report.error.as_ref().map(|error| format!(" ({}: {})", error.code, error.message));
         let error = error.unwrap_or_default();

@@ -58,7 +58,7 @@ pub(crate) struct Buffer {
     /// The first that has no answer yet.
     pub awaited: Option<Awaited>,
     /// Events published in this attempt, those of earlier calls included.
-    pub told: u64,
+    pub published: u64,
     /// Random values drawn.
     pub drawn: u64,
     /// Who polls the body.
@@ -133,12 +133,12 @@ impl Shared {
 
     /// Shows an event outside, unless an earlier call of this attempt has.
     pub(crate) fn publish(&self, kind: &str, data: Value) {
-        let told = {
+        let number = {
             let mut buffer = self.buffer();
-            buffer.told += 1;
-            buffer.told
+            buffer.published += 1;
+            buffer.published
         };
-        if told > self.resumed.as_ref().map_or(0, |resumed| resumed.told) {
+        if number > self.resumed.as_ref().map_or(0, |resumed| resumed.published_events) {
             self.given.publish.send(kind, data);
         }
     }
@@ -185,7 +185,8 @@ pub(crate) async fn run<R>(
 fn outcome(ended: Option<Result<Value, StepError>>, call: &Call) -> TaskOutcome {
     let mut buffer = call.buffer();
     let Some(result) = ended else {
-        let awaits = buffer.awaited.take().map(|awaited| Box::new(Await { awaited, told: buffer.told }));
+        let awaits =
+            buffer.awaited.take().map(|awaited| Box::new(Await { awaited, published_events: buffer.published }));
         return TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) };
     };
     match result {

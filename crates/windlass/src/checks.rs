@@ -106,16 +106,16 @@ impl<'w> Checks<'w> {
         let mut known: BTreeMap<&str, EventType> = BTreeMap::new();
         let all = self.steps().flat_map(|step| step.shape.accepts.iter().chain(step.makes()).chain(&step.waits));
         let all: Vec<EventType> = all.chain(&self.workflow.events).copied().collect();
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for event in all {
             let meant_as_start = event.name == "start" && event.kind == EventKind::Start;
-            if is_engines_own(event.name) && !meant_as_start && told.insert(event.name) {
+            if is_engines_own(event.name) && !meant_as_start && reported.insert(event.name) {
                 let message = format!("the event name `{}` is the engine's own", event.name);
                 let hint = "readers of the stream could not tell them apart: give it another name";
                 self.add(Problem::new("reserved_event", message, hint));
             }
             let first = *known.entry(event.name).or_insert(event);
-            if first != event && told.insert(event.name) {
+            if first != event && reported.insert(event.name) {
                 let message = format!(
                     "two types have the event name `{}`: `{}` and `{}`",
                     event.name, first.type_name, event.type_name
@@ -244,10 +244,10 @@ impl<'w> Checks<'w> {
     fn states(&mut self) {
         let all = self.steps().flat_map(|step| step.shape.states.iter().map(move |state| (step, state)));
         let mut first = None;
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for (step, state) in all {
             let (before, known) = *first.get_or_insert((step, state));
-            if known.type_id != state.type_id && told.insert(state.name) {
+            if known.type_id != state.type_id && reported.insert(state.name) {
                 let message = format!(
                     "`{}` has the state `{}`, and `{}` has `{}`",
                     before.name, known.name, step.name, state.name
@@ -272,8 +272,8 @@ impl<'w> Checks<'w> {
             let (produced, fed): (Vec<&EventType>, Vec<&EventType>) =
                 step.shape.accepts.iter().partition(|event| graph.is_fed(event));
             // Of a step whose event nobody makes, that is told already.
-            let told = !fed.is_empty() && (produced.is_empty() || step.shape.joined == Joined::Collect);
-            if !reached.contains(&at) && !told && step.shape.events > 0 {
+            let already_reported = !fed.is_empty() && (produced.is_empty() || step.shape.joined == Joined::Collect);
+            if !reached.contains(&at) && !already_reported && step.shape.events > 0 {
                 let message = match step.handler.is_some() {
                     true => format!("the error handler `{name}` is for no step that can run"),
                     false => format!("the step `{name}` can never run: nothing leads to it from the start"),
@@ -302,11 +302,11 @@ impl<'w> Checks<'w> {
     }
 
     fn never_produced(&mut self, graph: &Graph<'_>) {
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for step in self.steps() {
             let collects = step.shape.joined == Joined::Collect;
             for event in step.shape.accepts.iter().filter(|event| !graph.is_fed(event)) {
-                if !told.insert((event.name, collects)) {
+                if !reported.insert((event.name, collects)) {
                     continue;
                 }
                 let (check, why) = match collects {
@@ -329,11 +329,11 @@ impl<'w> Checks<'w> {
             .flat_map(|step| step.shape.accepts.iter().chain(&step.waits))
             .map(|event| event.name)
             .collect();
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for step in self.steps() {
             let ends = |event: &&EventType| matches!(event.kind, EventKind::Stop | EventKind::InputRequired);
             for event in step.makes().filter(|event| !ends(event) && !taken.contains(event.name)) {
-                if told.insert(event.name) {
+                if reported.insert(event.name) {
                     let message = format!("the step `{}` gives `{}`, which no step accepts", step.name, event.name);
                     let hint = "add a step that takes it, or say who waits for it: `waits = [Event]`";
                     self.add_unless_allowed(Check::NeverConsumed, step, message, hint);

@@ -49,7 +49,7 @@ pub(crate) fn plan(workflow: &WorkflowBuilder) -> Plan {
     let asks = asks.into_iter().map(Into::into).collect();
     let waits: BTreeSet<&str> = workflow.steps.iter().flat_map(|step| &step.waits).map(|event| event.name).collect();
     let waits = waits.into_iter().map(Into::into).collect();
-    let net = Net { tells_slots: true, asks, waits, ..Net::new(places, start, NetEnd::Stop(stop.into())) };
+    let net = Net { publishes_slots: true, asks, waits, ..Net::new(places, start, NetEnd::Stop(stop.into())) };
     plan.nodes[root.0 as usize].kind = NodeKind::Net(net);
     plan
 }

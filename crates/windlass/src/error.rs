@@ -102,10 +102,10 @@ impl<E: std::error::Error> From<E> for StepError {
         let mut message = error.to_string();
         let mut cause = error.source();
         while let Some(inner) = cause {
-            let told = inner.to_string();
-            if !message.contains(&told) {
+            let cause_text = inner.to_string();
+            if !message.contains(&cause_text) {
                 message.push_str(": ");
-                message.push_str(&told);
+                message.push_str(&cause_text);
             }
             cause = inner.source();
         }

@@ -114,17 +114,17 @@ impl Handle {
     }
 
     async fn report(&self) -> Result<Arc<FinalReport>, Error> {
-        let told = async {
+        let local_end = async {
             match &self.end {
                 Some(end) => end.lock().await.wait().await,
                 None => std::future::pending().await,
             }
         };
-        let mut told = std::pin::pin!(told);
+        let mut local_end = std::pin::pin!(local_end);
         loop {
             // Another engine on the same store may have taken the run over and ended it: the store says so.
             tokio::select! {
-                report = &mut told => return Ok(report?),
+                report = &mut local_end => return Ok(report?),
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
             let row = self.engine.inner.store().run(&self.run).map_err(RuntimeError::from)?;

@@ -77,7 +77,7 @@ impl fmt::Display for Problem {
 /// assert!(error.to_string().starts_with("the workflow `empty` cannot be built"));
 /// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the workflow `{workflow}` cannot be built, {}:{}", counted(.problems.len()), told(.problems))]
+#[error("the workflow `{workflow}` cannot be built, {}:{}", counted(.problems.len()), format_problems(.problems))]
 pub struct BuildError {
     /// Its name.
     pub workflow: String,
@@ -110,6 +110,6 @@ fn counted(problems: usize) -> String {
     }
 }
 
-fn told(problems: &[Problem]) -> String {
+fn format_problems(problems: &[Problem]) -> String {
     problems.iter().map(|problem| format!("\n  {problem}")).collect()
 }

@@ -128,7 +128,7 @@ impl Retry {
     }
 
     /// `3 times, 1s apart`, for the workflow's own text.
-    pub(crate) fn told(&self) -> Option<String> {
+    pub(crate) fn summary(&self) -> Option<String> {
         let growth = match self.growth {
             Growth::Exponential(factor) => format!(" x{factor}"),
             _ => String::new(),

@@ -61,8 +61,8 @@ pub struct RunEvent {
 }
 
 impl RunEvent {
-    fn of(told: Told) -> RunEvent {
-        RunEvent { seq: told.seq, at: told.at, path: told.path, kind: told.kind }
+    fn of(event: Told) -> RunEvent {
+        RunEvent { seq: event.seq, at: event.at, path: event.path, kind: event.kind }
     }
 
     /// The name of its type: `step.done`, or the name of an event that a step has published.
@@ -126,9 +126,9 @@ impl EventStream {
     }
 
     /// Events of steps, and the end, are whole; what else is too large to be told stays a reference.
-    fn whole(&self, mut told: Told) -> Result<RunEvent, Error> {
+    fn whole(&self, mut event: Told) -> Result<RunEvent, Error> {
         let is_whole = matches!(
-            told.kind,
+            event.kind,
             RunEventKind::Other { .. }
                 | RunEventKind::InputRequired { .. }
                 | RunEventKind::ApprovalRequested { .. }
@@ -138,13 +138,13 @@ impl EventStream {
         );
         let mut failed = None;
         if is_whole {
-            told.kind.each_value(&mut |value| match windlass_runtime::resolve(&*self.store, value) {
+            event.kind.each_value(&mut |value| match windlass_runtime::resolve(&*self.store, value) {
                 Ok(whole) => *value = whole,
                 Err(error) => failed = Some(error),
             });
         }
         match failed {
-            None => Ok(RunEvent::of(told)),
+            None => Ok(RunEvent::of(event)),
             Some(error) => Err(error.into()),
         }
     }
@@ -172,9 +172,9 @@ impl EventStream {
                         return Poll::Pending;
                     }
                     Poll::Ready((_, Ok(None))) => return Poll::Ready(None),
-                    Poll::Ready((reader, Ok(Some(told)))) => {
+                    Poll::Ready((reader, Ok(Some(event)))) => {
                         self.reading = Reading::Rests(reader);
-                        return Poll::Ready(Some(self.whole(told)));
+                        return Poll::Ready(Some(self.whole(event)));
                     }
                     Poll::Ready((_, Err(error))) => return Poll::Ready(Some(Err(error.into()))),
                 },

@@ -23,7 +23,7 @@ events! {
     Again = "a";
     Own = "step.done";
     Asked = "asked", input_required;
-    Told = "told", human_response;
+    Answered = "told", human_response;
     Done = "done", stop;
     Ended = "ended", stop;
 }
@@ -88,7 +88,7 @@ fn each_problem_has_a_code_and_a_sentence() {
             whole().step("whole", step!(Begin => Done)).workflow(),
             vec![("duplicate_step", "two steps are called `whole`")],
         ),
-        (named("w").step("x", step!(Told => Done)).workflow(), vec![("no_start", "no step accepts a start event")]),
+        (named("w").step("x", step!(Answered => Done)).workflow(), vec![("no_start", "no step accepts a start event")]),
         (
             whole().step("x", step!(Other => Done)).workflow(),
             vec![("many_starts", "there is more than one start event, accepted: `begin`, `other`")],
@@ -120,7 +120,7 @@ fn each_problem_has_a_code_and_a_sentence() {
                 .workflow(),
             vec![],
         ),
-        (named("w").step("x", step!(Begin => Asked)).step("y", step!(Told => Done)).workflow(), vec![]),
+        (named("w").step("x", step!(Begin => Asked)).step("y", step!(Answered => Done)).workflow(), vec![]),
         (named("w").step("x", step!(Begin => A)).step("y", step!(Begin => Done)).waits::<A>().workflow(), vec![]),
         (
             whole().step("x", step!(A => B)).step("y", step!(B => Either)).workflow(),
@@ -166,7 +166,7 @@ fn each_problem_has_a_code_and_a_sentence() {
             vec![("workers", "the step `x` has no workers: it would never run")],
         ),
         (
-            named("w").step("x", |_: Begin, _: Told| async { Ok(Done) }).workflow(),
+            named("w").step("x", |_: Begin, _: Answered| async { Ok(Done) }).workflow(),
             vec![("parameters", "the step `x` has 2 event parameters")],
         ),
         (
@@ -266,12 +266,12 @@ fn all_problems_come_at_once_and_some_may_be_meant() {
     let error = several().build().unwrap_err();
     let codes: Vec<&str> = error.problems.iter().map(|problem| problem.code).collect();
     assert_eq!(codes, ["never_produced", "never_consumed", "dead_end"]);
-    let told = error.to_string();
+    let text = error.to_string();
     assert!(
-        told.starts_with("the workflow `w` cannot be built, for 3 reasons:\n  never_produced: the step `z`"),
-        "{told}"
+        text.starts_with("the workflow `w` cannot be built, for 3 reasons:\n  never_produced: the step `z`"),
+        "{text}"
     );
-    assert!(told.contains("if it is meant, allow it: `allow = [\"dead_end\"]`"), "{told}");
+    assert!(text.contains("if it is meant, allow it: `allow = [\"dead_end\"]`"), "{text}");
     let fewer = several().allow(Check::NeverProduced).allow(Check::NeverConsumed).build().unwrap_err();
     assert_eq!(fewer.problems.len(), 1);
     let checks = [Check::NeverProduced, Check::NeverConsumed, Check::DeadEnd];
@@ -288,7 +288,7 @@ impl Macros {
         Ok(Done)
     }
 
-    #[step(waits(Told))]
+    #[step(waits(Answered))]
     async fn never(_b: B) -> Result<B, StepError> {
         Ok(B)
     }
@@ -300,7 +300,7 @@ impl Macros {
 }
 
 #[test]
-fn macros_say_the_same_as_the_builder() {
+fn macros_match_the_builder() {
     let workflow = Macros.into_workflow().build().unwrap();
     let text = "workflow macros\n\
                 begin(begin) -> done  workers 4  sends a\n\

@@ -29,7 +29,7 @@ fn next(kind: &str) -> Option<Next> {
 
 /// What a step returns, and all that is told from its end on.
 #[tokio::test]
-async fn a_result_is_told_of_then_its_events_begin_and_a_stop_ends_all() {
+async fn a_result_is_published_before_its_events_start_and_a_stop_ends_the_run() {
     let cases: [(&str, &[&str]); 4] = [
         ("stop", &["step.done first", "workflow.finished"]),
         ("item", &["step.done first", "step.started work", "step.done work", "workflow.finished"]),
@@ -173,7 +173,7 @@ async fn one_that_waits_to_be_tried_again_blocks_nobody_and_keeps_its_order() {
 }
 
 #[tokio::test]
-async fn a_failure_without_a_policy_is_told_then_fails_the_run() {
+async fn a_failure_without_a_policy_is_published_and_fails_the_run() {
     let workflow =
         Workflow::builder("fails").step("only", |_: Begin| async { Err::<Done, _>(refused()) }).build().unwrap();
     let (result, events) = ran(&workflow).await;
@@ -297,7 +297,7 @@ fn beside(world: &World, fails: u32) -> Workflow {
 }
 
 #[tokio::test]
-async fn idle_is_told_once_when_all_wait_and_not_while_work_runs_or_is_delayed() {
+async fn idle_is_published_once_when_all_wait_and_not_while_work_runs_or_is_delayed() {
     let world = World::default();
     let handle = started(&beside(&world, 2)).await;
     let before = seen(&handle, "question", 1).await;
@@ -377,7 +377,7 @@ async fn a_run_is_not_idle_while_an_event_is_being_delivered() {
 }
 
 #[tokio::test]
-async fn idle_is_told_again_when_the_run_has_moved() {
+async fn idle_is_published_again_after_progress() {
     let workflow = Workflow::builder("thrice")
         .step("ask", |ctx: Context, _: Begin| async move {
             let first = ctx.wait_for::<Answer>().await?;
@@ -430,7 +430,7 @@ async fn a_proven_hang_fails_with_its_reason_and_without_a_timeout() {
 }
 
 #[tokio::test]
-async fn an_event_from_outside_for_nobody_is_told_of() {
+async fn an_unaccepted_outside_event_is_reported() {
     let world = World::default();
     let workflow = Workflow::builder("nobody")
         .step("wait", |world: Res<World>, _: Begin| async move {
@@ -571,7 +571,7 @@ async fn a_handler_is_not_told_of_timeouts_of_the_run_or_of_cancels() {
 }
 
 #[tokio::test]
-async fn a_step_that_takes_too_long_is_tried_again_and_its_handler_is_told() {
+async fn a_step_timeout_is_retried_and_reaches_the_handler() {
     let world = World::default();
     let workflow = Workflow::builder("slow")
         .step("stuck", |ctx: Context, world: Res<World>, _: Begin| async move {
@@ -632,11 +632,11 @@ async fn a_snapshot_goes_on_where_the_run_was_cancelled() {
     seen(&handle, "workflow.idle", 2).await;
     let snapshot = in_time(handle.snapshot()).await.unwrap();
     handle.cancel("enough").await.unwrap();
-    let (result, told_of) = ended(&handle).await;
+    let (result, published) = ended(&handle).await;
     let error = result.unwrap_err();
     assert!(matches!(error, Error::Run { status: Status::Cancelled, .. }), "{error}");
     assert!(error.to_string().contains("enough"), "{error}");
-    assert_eq!(told(&told_of).last().map(String::as_str), Some("workflow.finished"));
+    assert_eq!(told(&published).last().map(String::as_str), Some("workflow.finished"));
 
     let carried = in_time(engine(&workflow).restore(&workflow, &snapshot)).await.unwrap();
     carried.send(answer(7)).await.unwrap();
@@ -644,7 +644,7 @@ async fn a_snapshot_goes_on_where_the_run_was_cancelled() {
 }
 
 #[tokio::test]
-async fn what_a_handler_was_told_of_counts_in_a_snapshot_too() {
+async fn handler_budgets_are_part_of_a_snapshot() {
     // One failure before the snapshot; of two in all, the budget covers one.
     let make = |times: u32, world: &World| {
         Workflow::builder("carried")

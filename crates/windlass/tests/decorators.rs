@@ -14,7 +14,7 @@ use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
 const DAY: i64 = 86_400_000_000;
 
-fn tells_the_time() -> Workflow {
+fn clock_workflow() -> Workflow {
     let tell = |ctx: Context, _: Begin| async move { done(ctx.now().0.to_string()) };
     Workflow::builder("tells").step("tell", tell).build().unwrap()
 }
@@ -56,7 +56,7 @@ impl RunDecorator for Recording {
 
 #[tokio::test]
 async fn one_that_records_ticks_sees_each_of_the_runs_it_is_for() {
-    let (workflow, recorder) = (tells_the_time(), Recorder::default());
+    let (workflow, recorder) = (clock_workflow(), Recorder::default());
     let ticks = recorder.clone();
     let engine = Engine::in_memory()
         .workflow(&workflow)
@@ -97,9 +97,9 @@ async fn one_that_moves_time_moves_the_runs_and_its_timers() {
     let workflow = Workflow::builder("sleeps").step("sleep", sleeps).build().unwrap();
     let engine = Engine::in_memory().workflow(&workflow).wrap_adapter(|_, _| Some(Box::new(Tomorrow))).build().unwrap();
     let before = windlass_runtime::real_now();
-    let (_, told) = ran(&engine, &workflow).await;
-    let told: i64 = told.parse().unwrap();
-    assert!(told >= before.0 + DAY && told < before.0 + DAY + DAY / 2, "{told}");
+    let (_, text) = ran(&engine, &workflow).await;
+    let reported: i64 = text.parse().unwrap();
+    assert!(reported >= before.0 + DAY && reported < before.0 + DAY + DAY / 2, "{reported}");
 }
 
 /// Keeps step events to itself, and shows the others when the run ends.
@@ -124,7 +124,7 @@ impl RunDecorator for Late {
 
 #[tokio::test]
 async fn one_that_filters_and_delays_decides_what_readers_of_a_run_in_memory_get() {
-    let workflow = tells_the_time();
+    let workflow = clock_workflow();
     let plain = Engine::in_memory().workflow(&workflow).build().unwrap();
     let (handle, _) = ran(&plain, &workflow).await;
     let expected: Vec<String> = kinds(&handle).await.into_iter().filter(|kind| !kind.starts_with("step.")).collect();
@@ -160,7 +160,7 @@ impl RunDecorator for Auditor {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_comes_first_and_keeps_what_a_decorator_hides() {
-    let (directory, workflow) = (Directory::new(), tells_the_time());
+    let (directory, workflow) = (Directory::new(), clock_workflow());
     let journaled = Arc::new(AtomicU64::new(0));
     let (path, count) = (directory.path().to_owned(), journaled.clone());
     let engine = Engine::open(directory.path())

@@ -21,7 +21,7 @@ struct Asked {
 
 #[derive(Event, Serialize, Deserialize)]
 #[event(name = "told", human_response)]
-struct Told {
+struct Answered {
     text: String,
 }
 
@@ -69,7 +69,7 @@ fn asking(bodies: &Arc<Bodies>) -> Workflow {
             ctx.publish(Progress { percent: 10 })?;
             Ok(Asked { id: begin.id })
         })
-        .step("end", |told: Told| async move { Ok(Done { text: told.text }) })
+        .step("end", |answered: Answered| async move { Ok(Done { text: answered.text }) })
         .shared_resource(bodies.clone())
         .build()
         .unwrap()
@@ -104,7 +104,7 @@ async fn many_readers_see_the_same() {
         async move { all(&handle, 0).await }
     });
     assert_eq!(until::<Asked>(&handle).await, Asked { id: 7 });
-    handle.send(Told { text: "hello".into() }).await.unwrap();
+    handle.send(Answered { text: "hello".into() }).await.unwrap();
     assert_eq!(handle.result::<Done>().await.unwrap().text, "hello");
     let live = watching.await.unwrap();
     assert_eq!(live, all(&handle, 0).await, "those who come later see the same");
@@ -136,14 +136,14 @@ async fn what_does_not_fit_is_refused() {
             "EventNotRead: the event `told` cannot be read: invalid type: unit value, expected struct Told (a change of its fields needs a new version: `#[event(version = 2, upgrade = …)]`)",
         ),
         (
-            handle.send_to("ends", Told { text: "".into() }).await,
+            handle.send_to("ends", Answered { text: "".into() }).await,
             "there is no step `ends` in `asking`: did you mean `end`?",
         ),
         (
-            handle.send_to("ask", Told { text: "".into() }).await,
+            handle.send_to("ask", Answered { text: "".into() }).await,
             "the step `ask` does not accept `told`; it accepts: `begin`",
         ),
-        (handle.result::<Told>().await.map(drop), "`asking` ends with `done`, not with `told`"),
+        (handle.result::<Answered>().await.map(drop), "`asking` ends with `done`, not with `told`"),
         (engine.start(&workflow, Stray).await.map(drop), "`asking` starts with `begin`, not with `stray`"),
         (engine.resume("nowhere").await.map(drop), "there is no run `nowhere` in this store"),
         (
@@ -157,7 +157,7 @@ async fn what_does_not_fit_is_refused() {
     let text = Value::object([("text", "by name")]);
     handle.send_value("told", text).await.unwrap();
     assert_eq!(handle.output::<Done>().await.unwrap().text, "by name");
-    let late = handle.send(Told { text: "late".into() }).await.unwrap_err();
+    let late = handle.send(Answered { text: "late".into() }).await.unwrap_err();
     assert_eq!(late.code(), "Ended");
 }
 
@@ -181,7 +181,7 @@ async fn a_run_is_paused() {
     let handle = engine.start(&workflow, Begin { id: 1 }).await.unwrap();
     until::<Asked>(&handle).await;
     handle.pause().await.unwrap();
-    handle.send(Told { text: "meanwhile".into() }).await.unwrap();
+    handle.send(Answered { text: "meanwhile".into() }).await.unwrap();
     handle.unpause().await.unwrap();
     assert_eq!(handle.result::<Done>().await.unwrap().text, "meanwhile");
 }
@@ -198,7 +198,7 @@ async fn a_run_goes_on_after_its_process() {
     drop((engine, handle));
     let engine = open();
     let handle = engine.resume("three").await.unwrap();
-    handle.send(Told { text: "after all".into() }).await.unwrap();
+    handle.send(Answered { text: "after all".into() }).await.unwrap();
     assert_eq!(handle.result::<Done>().await.unwrap().text, "after all");
     assert_eq!(bodies.0.load(Ordering::SeqCst), 1, "what is done is not done again");
     assert_eq!(until::<Asked>(&handle).await, Asked { id: 3 }, "its events are all there");
@@ -217,7 +217,7 @@ async fn runs_that_were_left_are_taken_over() {
     let handle = first.start(&workflow, Begin { id: 3 }).id("three").await.unwrap();
     until::<Asked>(&handle).await;
     first.close().await;
-    handle.send(Told { text: "to nobody".into() }).await.unwrap();
+    handle.send(Answered { text: "to nobody".into() }).await.unwrap();
     drop((first, handle));
     // An engine without the workflow leaves the run alone.
     let other =
@@ -251,10 +251,10 @@ async fn a_run_is_carried_elsewhere() {
     let elsewhere = Engine::open(&directory.0).workflow(&workflow).build().unwrap();
     for (engine, text) in [(&engine, "here"), (&elsewhere, "there")] {
         let restored = engine.restore(&workflow, &snapshot).await.unwrap();
-        restored.send(Told { text: text.into() }).await.unwrap();
+        restored.send(Answered { text: text.into() }).await.unwrap();
         assert_eq!(restored.result::<Done>().await.unwrap().text, text);
     }
-    handle.send(Told { text: "still".into() }).await.unwrap();
+    handle.send(Answered { text: "still".into() }).await.unwrap();
     assert_eq!(handle.result::<Done>().await.unwrap().text, "still");
     elsewhere.close().await;
 }
@@ -265,7 +265,7 @@ mod versions {
 
     #[derive(Event, Serialize, Deserialize)]
     #[event(name = "told", human_response, version = 3, upgrade = newer)]
-    pub(crate) struct Told {
+    pub(crate) struct Answered {
         pub words: Vec<String>,
     }
 
@@ -279,7 +279,7 @@ mod versions {
     pub(crate) fn asking() -> Workflow {
         Workflow::builder("asking")
             .step("ask", |begin: Begin| async move { Ok(Asked { id: begin.id }) })
-            .step("end", |told: Told| async move { Ok(Done { text: told.words.join("+") }) })
+            .step("end", |answered: Answered| async move { Ok(Done { text: answered.words.join("+") }) })
             .build()
             .unwrap()
     }
@@ -299,8 +299,8 @@ async fn a_run_of_an_older_release_goes_on_with_a_newer_one() {
     let engine = Engine::open(&directory.0).workflow(&new).build().unwrap();
     let older = engine.resume("older").await.unwrap();
     let newer = engine.resume("newer").await.unwrap();
-    older.send(Told { text: "one two".into() }).await.unwrap();
-    newer.send(versions::Told { words: vec!["three".into(), "four".into()] }).await.unwrap();
+    older.send(Answered { text: "one two".into() }).await.unwrap();
+    newer.send(versions::Answered { words: vec!["three".into(), "four".into()] }).await.unwrap();
     assert_eq!(older.result::<Done>().await.unwrap().text, "one+two");
     assert_eq!(newer.result::<Done>().await.unwrap().text, "three+four");
     let read =

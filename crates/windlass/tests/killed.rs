@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde::{Deserialize, Serialize};
-use support::{Answer, Begin, Directory, Done, HOUR, Item, Question, Worked, answer, done, events, refused, told};
+use support::{Answer, Begin, Directory, Done, HOUR, Item, Question, Worked, answer, done, events, refused, event_lines};
 use windlass::{All, Context, Engine, Retry, Workflow};
 
 const STORE: &str = "WINDLASS_TEST_STORE";
@@ -20,13 +20,13 @@ const STUCK: &str = "WINDLASS_TEST_STUCK";
 /// Lines that are meant for whoever has started this process; its test harness writes others.
 const MARK: &str = "@ ";
 
-fn say(what: &str) {
+fn report(what: &str) {
     println!("{MARK}{what}");
 }
 
 /// Says where it is. If this is where the process is to be killed, it stays here.
 async fn reach(point: String) {
-    say(&point);
+    report(&point);
     if std::env::var(STUCK).is_ok_and(|stuck| stuck == point) {
         std::future::pending::<()>().await;
     }
@@ -86,23 +86,23 @@ fn the_process() {
     runtime.block_on(async {
         let engine = Engine::open(&directory).virtual_time(true).workflow(&workflow).build().unwrap();
         let handle = engine.start(&workflow, Begin { n: 0 }).id("r").await.unwrap();
-        say("started");
+        report("started");
         let outside = handle.clone();
         tokio::task::spawn_blocking(move || {
             for line in std::io::stdin().lines().map_while(Result::ok) {
                 let n = line.trim().parse().expect("a number");
                 let sent = tokio::runtime::Handle::current().block_on(outside.send(answer(n)));
-                say(&match sent {
+                report(&match sent {
                     Ok(()) => format!("accepted {n}"),
                     Err(error) => error.to_string(),
                 });
             }
         });
         let end = handle.result::<Done>().await.unwrap();
-        for one in told(&events(&handle, 0).await) {
-            say(&format!("event {one}"));
+        for one in event_lines(&events(&handle, 0).await) {
+            report(&format!("event {one}"));
         }
-        say(&format!("end {}", end.text));
+        report(&format!("end {}", end.text));
     });
     // Whoever reads its input may still do so.
     runtime.shutdown_background();
@@ -111,7 +111,7 @@ fn the_process() {
 struct Process {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
-    heard: Vec<String>,
+    lines_read: Vec<String>,
 }
 
 impl Process {
@@ -127,25 +127,25 @@ impl Process {
             .spawn()
             .expect("a process can be started");
         let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-        Process { child, lines, heard: Vec::new() }
+        Process { child, lines, lines_read: Vec::new() }
     }
 
     /// Reads what it says up to this.
-    fn hear(&mut self, what: &str) {
+    fn read_until(&mut self, what: &str) {
         for line in self.lines.by_ref() {
             let line = line.expect("its output");
             // The harness begins a line of its own before the first.
-            if let Some((_, said)) = line.split_once(MARK) {
-                self.heard.push(said.to_owned());
-                if said == what {
+            if let Some((_, message)) = line.split_once(MARK) {
+                self.lines_read.push(message.to_owned());
+                if message == what {
                     return;
                 }
             }
         }
-        panic!("it has ended without `{what}`: {:#?}", self.heard);
+        panic!("it has ended without `{what}`: {:#?}", self.lines_read);
     }
 
-    fn tell(&mut self, n: u64) {
+    fn send_answer(&mut self, n: u64) {
         use std::io::Write;
         let input = self.child.stdin.as_mut().expect("its input");
         writeln!(input, "{n}").expect("it reads");
@@ -156,15 +156,15 @@ impl Process {
         use std::os::unix::process::ExitStatusExt;
         self.child.kill().expect("it can be killed");
         let status = self.child.wait().expect("it was started here");
-        assert_eq!(status.signal(), Some(9), "it was not killed: {:#?}", self.heard);
-        std::mem::take(&mut self.heard)
+        assert_eq!(status.signal(), Some(9), "it was not killed: {:#?}", self.lines_read);
+        std::mem::take(&mut self.lines_read)
     }
 
     fn finish(mut self, end: &str) -> Vec<String> {
-        self.hear(&format!("end {end}"));
+        self.read_until(&format!("end {end}"));
         drop(self.child.stdin.take());
         assert!(self.child.wait().expect("it was started here").success());
-        std::mem::take(&mut self.heard)
+        std::mem::take(&mut self.lines_read)
     }
 }
 
@@ -181,7 +181,7 @@ fn a_count_is_exact_when_steps_are_killed() {
     let directory = Directory::new();
     for stuck in ["work 2", "work 5"] {
         let mut process = Process::start(&directory, "counts", stuck);
-        process.hear(stuck);
+        process.read_until(stuck);
         process.kill();
     }
     Process::start(&directory, "counts", "").finish("6 of 6");
@@ -193,40 +193,40 @@ fn an_accepted_event_survives() {
     let directory = Directory::new();
     // It stops where the step has the answer: however late the kill is, the step has not gone on to its second wait.
     let mut process = Process::start(&directory, "asks", "has 1");
-    process.hear("started");
-    process.tell(1);
-    process.hear("accepted 1");
+    process.read_until("started");
+    process.send_answer(1);
+    process.read_until("accepted 1");
     process.kill();
 
     let mut process = Process::start(&directory, "asks", "has 1");
-    process.hear("has 1");
+    process.read_until("has 1");
     process.kill();
 
     let mut process = Process::start(&directory, "asks", "has 2");
-    process.hear("has 1");
-    process.tell(2);
-    process.hear("has 2");
+    process.read_until("has 1");
+    process.send_answer(2);
+    process.read_until("has 2");
     process.kill();
 
-    let heard = Process::start(&directory, "asks", "").finish("1 2");
-    assert_eq!(heard.iter().filter(|one| one.starts_with("event question")).count(), 1, "{heard:#?}");
+    let lines_read = Process::start(&directory, "asks", "").finish("1 2");
+    assert_eq!(lines_read.iter().filter(|one| one.starts_with("event question")).count(), 1, "{lines_read:#?}");
 }
 
 #[test]
 fn retries_go_on_with_their_counts_in_their_order() {
     // The order without a kill; then killed in the middle of an attempt, four times in one run.
-    let tries = |heard: &[String]| heard.iter().filter(|one| one.starts_with("work")).cloned().collect::<Vec<_>>();
+    let tries = |lines_read: &[String]| lines_read.iter().filter(|one| one.starts_with("work")).cloned().collect::<Vec<_>>();
     let whole = tries(&Process::start(&Directory::new(), "retries", "").finish("3"));
     assert_eq!(whole.len(), 9);
     let directory = Directory::new();
-    let mut heard = Vec::new();
+    let mut lines_read = Vec::new();
     for at in [0, 1, 4, 7] {
         let mut process = Process::start(&directory, "retries", &whole[at]);
-        process.hear(&whole[at]);
-        heard.extend(tries(&process.kill()));
+        process.read_until(&whole[at]);
+        lines_read.extend(tries(&process.kill()));
     }
-    heard.extend(tries(&Process::start(&directory, "retries", "").finish("3")));
-    assert_eq!(heard.len(), 13, "each that was killed is tried once more, with the number it had");
-    heard.dedup();
-    assert_eq!(heard, whole);
+    lines_read.extend(tries(&Process::start(&directory, "retries", "").finish("3")));
+    assert_eq!(lines_read.len(), 13, "each that was killed is tried once more, with the number it had");
+    lines_read.dedup();
+    assert_eq!(lines_read, whole);
 }

@@ -13,7 +13,7 @@ struct Begin {}
 
 #[derive(Event, Serialize, Deserialize)]
 #[event(name = "told", human_response)]
-struct Told {
+struct Answered {
     text: String,
 }
 
@@ -65,9 +65,9 @@ async fn large_values_come_back_whole() {
         .step("all", |ctx: Context, _: Begin| async move {
             let kept: String = ctx.once("make", async { Ok::<_, StepError>(large()) }).await?;
             let child: Done = ctx.call_workflow("echo", Begin {}).await?;
-            let told = ctx.wait_for::<Told>().await?;
+            let answered = ctx.wait_for::<Answered>().await?;
             ctx.publish(Shown { text: large() })?;
-            let same = [kept, child.text, told.text].iter().all(|text| *text == large());
+            let same = [kept, child.text, answered.text].iter().all(|text| *text == large());
             Ok(Done { text: if same { large() } else { "not the same".into() } })
         })
         .build()
@@ -77,7 +77,7 @@ async fn large_values_come_back_whole() {
     for engine in [kept, memory] {
         let engine = engine.workflow(&workflow).workflow(&echo()).build().unwrap();
         let handle = engine.start(&workflow, Begin {}).await.unwrap();
-        handle.send(Told { text: large() }).await.unwrap();
+        handle.send(Answered { text: large() }).await.unwrap();
         assert_eq!(handle.result::<Done>().await.unwrap().text, large());
         let (mut events, mut shown, mut ended) = (handle.events(0).unwrap(), 0, 0);
         while let Some(event) = events.next().await {
@@ -92,11 +92,11 @@ async fn large_values_come_back_whole() {
 
 #[tokio::test]
 async fn a_child_ends_with_the_step_that_waits_for_it() {
-    let (tell, mut heard) = tokio::sync::watch::channel(String::new());
+    let (sender, mut receiver) = tokio::sync::watch::channel(String::new());
     let child = Workflow::builder("child")
         .step("wait", move |ctx: Context, _: Begin| {
-            tell.send_replace(ctx.run_id().to_owned());
-            async move { Ok(Done { text: ctx.wait_for::<Told>().await?.text }) }
+            sender.send_replace(ctx.run_id().to_owned());
+            async move { Ok(Done { text: ctx.wait_for::<Answered>().await?.text }) }
         })
         .build()
         .unwrap();
@@ -106,7 +106,7 @@ async fn a_child_ends_with_the_step_that_waits_for_it() {
         .unwrap();
     let engine = Engine::in_memory().workflow(&parent).workflow(&child).build().unwrap();
     let handle = engine.start(&parent, Begin {}).await.unwrap();
-    let below = heard.wait_for(|run| !run.is_empty()).await.unwrap().clone();
+    let below = receiver.wait_for(|run| !run.is_empty()).await.unwrap().clone();
     handle.cancel("enough").await.unwrap();
     handle.result::<Done>().await.unwrap_err();
     engine.handle(&below).unwrap().result::<Done>().await.unwrap_err();
@@ -122,7 +122,7 @@ async fn an_answer_to_something_else_is_no_answer() {
                     ctx.sleep(std::time::Duration::from_secs(1)).await?;
                     Err(StepError::new("Again", "once more"))
                 }
-                _ => Ok(Done { text: ctx.wait_for::<Told>().await?.text }),
+                _ => Ok(Done { text: ctx.wait_for::<Answered>().await?.text }),
             }
         })
         .retry(Retry::fixed(std::time::Duration::from_secs(1)).attempts(2))
@@ -151,9 +151,9 @@ async fn changes_are_made_together_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn the_end_is_heard_of_wherever_it_comes() {
+async fn handles_see_an_end_in_another_engine() {
     let workflow = Workflow::builder("waits")
-        .step("wait", |ctx: Context, _: Begin| async move { Ok(Done { text: ctx.wait_for::<Told>().await?.text }) })
+        .step("wait", |ctx: Context, _: Begin| async move { Ok(Done { text: ctx.wait_for::<Answered>().await?.text }) })
         .build()
         .unwrap();
     let directory = Directory::new();
@@ -161,7 +161,7 @@ async fn the_end_is_heard_of_wherever_it_comes() {
     let (one, other) = (open().build().unwrap(), open().build().unwrap());
     let handle = one.start(&workflow, Begin {}).id("r").await.unwrap();
     // Without taking it over.
-    other.handle("r").unwrap().send(Told { text: "hello".into() }).await.unwrap();
+    other.handle("r").unwrap().send(Answered { text: "hello".into() }).await.unwrap();
     assert_eq!(other.handle("r").unwrap().result::<Done>().await.unwrap().text, "hello");
     assert_eq!(handle.result::<Done>().await.unwrap().text, "hello");
 }
@@ -169,7 +169,7 @@ async fn the_end_is_heard_of_wherever_it_comes() {
 #[tokio::test]
 async fn damaged_snapshots_and_those_of_others_are_refused() {
     let workflow = Workflow::builder("waits")
-        .step("wait", |ctx: Context, _: Begin| async move { Ok(Done { text: ctx.wait_for::<Told>().await?.text }) })
+        .step("wait", |ctx: Context, _: Begin| async move { Ok(Done { text: ctx.wait_for::<Answered>().await?.text }) })
         .build()
         .unwrap();
     let engine = Engine::in_memory().workflow(&workflow).workflow(&echo()).build().unwrap();

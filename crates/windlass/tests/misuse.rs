@@ -4,6 +4,6 @@
 //! writes those again: read the difference. Parts of them are the compiler's own words (1.95): another one may word them otherwise.
 
 #[test]
-fn misuse_is_told_of() {
+fn misuse_does_not_compile() {
     trybuild::TestCases::new().compile_fail("tests/misuse/*.rs");
 }

@@ -114,7 +114,7 @@ async fn waits_keep_their_answers_and_their_deadlines() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_step_publishes_is_told_once() {
+async fn published_events_appear_once() {
     let (expected, _) = cut_everywhere(|_| {
         Workflow::builder("publishes")
             .step("work", |ctx: Context, _: Begin| async move {
@@ -358,7 +358,7 @@ fn an_end_that_is_kept_is_only_read() {
         .resource(world.clone())
         .build()
         .unwrap();
-    let told = life(async {
+    let expected = life(async {
         let engine = open(&directory, &workflow);
         let handle = begin(&engine, &workflow).await;
         assert_eq!(text(&handle).await, "kept");
@@ -370,7 +370,7 @@ fn an_end_that_is_kept_is_only_read() {
         let engine = open(&directory, &workflow);
         let handle = engine.resume("r").await.unwrap();
         assert_eq!(text(&handle).await, "kept");
-        assert_eq!(events(&handle, 0).await, told, "and its events are those that were told");
+        assert_eq!(events(&handle, 0).await, expected, "and its events are those that were told");
         assert_eq!(text(&begin(&engine, &workflow).await).await, "kept", "the same start is the same run");
         let failed = engine.resume("f").await.unwrap();
         assert_eq!(failed.result::<Done>().await.unwrap_err().code(), "NotYet");

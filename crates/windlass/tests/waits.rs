@@ -88,7 +88,7 @@ async fn parallel_waits_without_requirements_are_answered_oldest_first_one_event
 }
 
 #[tokio::test]
-async fn the_question_is_told_once_although_the_body_runs_often() {
+async fn the_question_is_published_once_although_the_body_reruns() {
     let world = World::default();
     let workflow = Workflow::builder("once")
         .step("ask", |ctx: Context, world: Res<World>, _: Begin| async move {

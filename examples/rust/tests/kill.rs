@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
-use common::{command, said};
+use common::{command, run_example};
 
 /// Kills that must have happened by the end: a test that kills nobody proves nothing.
 const KILLS_MIN: usize = 20;
@@ -21,8 +21,8 @@ fn lines<'t>(calls: &'t str, word: &'t str) -> impl Iterator<Item = &'t str> {
 }
 
 /// From the line that tells the result on.
-fn result(said: &str) -> &str {
-    said.find("Done after").map_or("", |at| &said[at..])
+fn result(output: &str) -> &str {
+    output.find("Done after").map_or("", |at| &output[at..])
 }
 
 /// Starts it, and kills it when so many lines are written; false if it came to its end first.
@@ -45,7 +45,7 @@ fn killed_at(folder: &Path, written: usize) -> bool {
 #[test]
 fn killed_anywhere_it_ends_the_same() {
     let folder = tempfile::tempdir().expect("a folder can be made");
-    let reference = said(folder.path(), "agent", &["approve"]);
+    let reference = run_example(folder.path(), "agent", &["approve"]);
     let reference_calls = calls(folder.path());
     assert!(result(&reference).starts_with("Done after 3 turns"), "{reference}");
     assert_eq!(lines(&reference_calls, "asked").count(), lines(&reference_calls, "done").count());
@@ -55,10 +55,10 @@ fn killed_anywhere_it_ends_the_same() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let first = killed_at(folder.path(), written);
         let second = first && killed_at(folder.path(), written + 2);
-        let told = said(folder.path(), "agent", &["approve"]);
+        let output = run_example(folder.path(), "agent", &["approve"]);
         let killed = usize::from(first) + usize::from(second);
         let now = calls(folder.path());
-        assert_eq!(result(&told), result(&reference), "killed at {written}");
+        assert_eq!(result(&output), result(&reference), "killed at {written}");
         assert_eq!(
             lines(&now, "done").collect::<Vec<_>>(),
             lines(&reference_calls, "done").collect::<Vec<_>>(),

@@ -5,7 +5,7 @@ mod common;
 use common::said;
 
 #[test]
-fn each_says_what_it_should() {
+fn each_example_prints_the_expected_output() {
     let table: [(&str, &[&str], &str); 4] = [
         ("hello", &[], "Hello, Ada!\n"),
         ("fan_out", &[], "5 parcels, 1400 cents\n0 parcels, 0 cents\n"),
@@ -33,10 +33,10 @@ fn each_says_what_it_should() {
 #[test]
 fn a_decorator_sees_ticks_moves_time_and_keeps_events_to_itself() {
     let folder = tempfile::tempdir().expect("a folder can be made");
-    let said = said(folder.path(), "decorator", &[]);
-    assert!(said.starts_with("tick 1 AddEvent\n"), "{said}");
-    assert!(said.contains("the clerk says that it is 2100-01-01\n"), "{said}");
-    assert!(said.contains("event workflow.") && !said.contains("event step."), "{said}");
+    let output = said(folder.path(), "decorator", &[]);
+    assert!(output.starts_with("tick 1 AddEvent\n"), "{output}");
+    assert!(output.contains("the clerk says that it is 2100-01-01\n"), "{output}");
+    assert!(output.contains("event workflow.") && !output.contains("event step."), "{output}");
 }
 
 /// The first process is gone when the answer comes.
@@ -52,12 +52,12 @@ fn an_approval_over_two_processes() {
 
 /// Without the line that has another number each time.
 fn agent(folder: &std::path::Path, words: &[&str]) -> String {
-    let said = said(folder, "agent", words);
-    said.lines().filter(|line| !line.starts_with("process ")).map(|line| format!("{line}\n")).collect()
+    let output = said(folder, "agent", words);
+    output.lines().filter(|line| !line.starts_with("process ")).map(|line| format!("{line}\n")).collect()
 }
 
 /// Each call is told of when it begins and when it is done.
-fn told(one: &[&str], two: &[&str], three: &[&str], end: &str) -> String {
+fn expected_output(one: &[&str], two: &[&str], three: &[&str], end: &str) -> String {
     let calls = one.iter().chain(two).chain(three);
     let calls = calls.map(|call| format!("{} …\n{call}\n", call.split(':').next().unwrap_or_default()));
     calls.chain([end.to_owned()]).collect()
@@ -65,13 +65,13 @@ fn told(one: &[&str], two: &[&str], three: &[&str], end: &str) -> String {
 
 #[test]
 fn the_agent_asks_before_it_deletes() {
-    let asks = told(
+    let asks = expected_output(
         &["plan: look around", "look around: 10", "judge: more"],
         &["plan: compress logs", "compress logs: 22", "judge: more"],
         &["plan: delete backups"],
         "May I delete backups? Start me again with `approve` or `refuse`.\n",
     );
-    let granted = told(
+    let granted = expected_output(
         &["delete backups: 52", "judge: good"],
         &[],
         &[],
@@ -80,7 +80,7 @@ fn the_agent_asks_before_it_deletes() {
            2. compress logs: 22 GB free\n  \
            3. delete backups: 52 GB free\n",
     );
-    let refused = told(
+    let refused = expected_output(
         &["judge: more"],
         &["plan: compress photos", "compress photos: 42", "judge: good"],
         &[],

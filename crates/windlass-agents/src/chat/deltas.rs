@@ -18,13 +18,13 @@ pub(super) struct Deltas<'a> {
     redaction: &'a Redaction,
     pending: String,
     is_reasoning: bool,
-    told_at: Option<Instant>,
+    published_at: Option<Instant>,
     due: Option<Instant>,
 }
 
 impl<'a> Deltas<'a> {
     pub(super) fn new(publish: Option<Publisher<'a>>, redaction: &'a Redaction) -> Deltas<'a> {
-        Deltas { publish, redaction, pending: String::new(), is_reasoning: false, told_at: None, due: None }
+        Deltas { publish, redaction, pending: String::new(), is_reasoning: false, published_at: None, due: None }
     }
 
     pub(super) fn push(&mut self, text: &str, is_reasoning: bool, now: Instant) {
@@ -32,13 +32,13 @@ impl<'a> Deltas<'a> {
             return;
         }
         if is_reasoning != self.is_reasoning {
-            self.tell(true, now);
+            self.flush(true, now);
             self.is_reasoning = is_reasoning;
         }
         self.pending.push_str(text);
-        self.due.get_or_insert(self.told_at.map_or(now, |told| (told + EVERY).max(now)));
+        self.due.get_or_insert(self.published_at.map_or(now, |published| (published + EVERY).max(now)));
         if self.due.is_some_and(|due| due <= now) {
-            self.tell(false, now);
+            self.flush(false, now);
         }
     }
 
@@ -48,17 +48,17 @@ impl<'a> Deltas<'a> {
     }
 
     /// Without what may be the beginning of a secret, unless it is the end.
-    pub(super) fn tell(&mut self, is_end: bool, now: Instant) {
+    pub(super) fn flush(&mut self, is_end: bool, now: Instant) {
         self.due = None;
         let Some(publish) = self.publish.filter(|_| !self.pending.is_empty()) else { return };
         let held = if is_end { 0 } else { self.redaction.begun(&self.pending) };
         let rest = self.pending.split_off(self.pending.len() - held);
-        let told = std::mem::replace(&mut self.pending, rest);
-        if told.is_empty() {
+        let text = std::mem::replace(&mut self.pending, rest);
+        if text.is_empty() {
             return;
         }
-        self.told_at = Some(now);
-        let mut data = vec![("delta", Value::from(self.redaction.text(&told)))];
+        self.published_at = Some(now);
+        let mut data = vec![("delta", Value::from(self.redaction.text(&text)))];
         if self.is_reasoning {
             data.push(("reasoning", true.into()));
         }
@@ -75,9 +75,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_told_together() {
-        let told = Mutex::new(Vec::new());
-        let publish = |data: Value| told.lock().unwrap().push(to_json(&data));
+    fn tokens_are_published_in_batches() {
+        let published = Mutex::new(Vec::new());
+        let publish = |data: Value| published.lock().unwrap().push(to_json(&data));
         let redaction = Redaction::new(["sk-canary-0123".to_owned()]);
         let mut deltas = Deltas::new(Some(&publish), &redaction);
         let begin = Instant::now();
@@ -87,15 +87,15 @@ mod tests {
             deltas.push(token, false, at(ms));
             assert_eq!(deltas.due(), Some(at(100)));
         }
-        deltas.tell(false, at(100));
+        deltas.flush(false, at(100));
         assert_eq!(deltas.due(), None);
         deltas.push("key: sk-can", false, at(300));
         deltas.push("ary-0123 and sk-", false, at(500));
         deltas.push("hm", true, at(501));
-        deltas.tell(true, at(502));
-        deltas.tell(true, at(503));
+        deltas.flush(true, at(502));
+        deltas.flush(true, at(503));
         assert_eq!(
-            *told.lock().unwrap(),
+            *published.lock().unwrap(),
             [
                 r#"{"delta":"a"}"#,
                 r#"{"delta":"bcd"}"#,

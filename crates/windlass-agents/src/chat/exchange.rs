@@ -67,11 +67,11 @@ impl Exchange<'_> {
     pub(super) async fn run(
         &self,
         timeout: Duration,
-        tells: bool,
+        publishes_deltas: bool,
         stop: impl Future<Output = ()>,
     ) -> Result<Answer, Failed> {
         let publish = |data: Value| self.call.publish.send(windlass_core::EventKind::AGENT_OUTPUT, data);
-        let deltas = Deltas::new(if tells { Some(&publish) } else { None }, &self.chosen.redaction);
+        let deltas = Deltas::new(if publishes_deltas { Some(&publish) } else { None }, &self.chosen.redaction);
         let limit = self.call.timeout.into_iter().chain([timeout]).min().unwrap_or(timeout).to_std();
         tokio::select! {
             biased;
@@ -177,7 +177,7 @@ impl Exchange<'_> {
             return Err(Failed { usage: answer.usage, ..failure::empty(self.chosen).into() });
         }
         deltas.push(&answer.content, false, Instant::now());
-        deltas.tell(true, Instant::now());
+        deltas.flush(true, Instant::now());
         Ok(answer)
     }
 
@@ -190,7 +190,7 @@ impl Exchange<'_> {
                     biased;
                     piece = opened.piece() => piece,
                     () = tokio::time::sleep_until(due) => {
-                        deltas.tell(false, Instant::now());
+                        deltas.flush(false, Instant::now());
                         continue;
                     }
                 },
@@ -299,7 +299,7 @@ impl<'a> Reading<'a> {
         if let Some(event) = last {
             self.event(&event, deltas)?;
         }
-        deltas.tell(true, Instant::now());
+        deltas.flush(true, Instant::now());
         let (broken, empty) = (self.failed(failure::truncated(self.chosen)), self.failed(failure::empty(self.chosen)));
         let answer = match self.assembly {
             Assembly::OpenAi(assembly) => assembly.finish(),
@@ -310,7 +310,7 @@ impl<'a> Reading<'a> {
     }
 
     fn cut(self, error: ErrorInfo, deltas: &mut Deltas<'_>) -> Result<Answer, Failed> {
-        deltas.tell(true, Instant::now());
+        deltas.flush(true, Instant::now());
         let is_limit = &*error.kind == "limit";
         let broken = self.failed(error);
         let answer = match self.assembly {

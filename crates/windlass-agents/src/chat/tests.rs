@@ -41,7 +41,7 @@ async fn nobody_waits_for_what_is_called_off() {
 }
 
 #[tokio::test]
-async fn what_is_told_is_what_is_said() {
+async fn published_deltas_add_up_to_the_reply() {
     let said = "a long text of many words. ".repeat(20);
     let script = format!(r#"{{"model": [{{"reply": "{said}"}}]}}"#);
     let service = TestService::from_script(&script).unwrap();
@@ -60,10 +60,10 @@ async fn what_is_told_is_what_is_said() {
             tools: &[],
             retry_after_max: HOUR,
         };
-        let told = Mutex::new(Vec::new());
+        let published = Mutex::new(Vec::new());
         let publish = |data: Value| told.lock().unwrap().push(data);
         let answer = exchange.ask(Deltas::new(Some(&publish), &chosen.redaction)).await.unwrap();
-        let told = told.into_inner().unwrap();
+        let published = told.into_inner().unwrap();
         let whole: String = told.iter().filter_map(|data| data.get("delta").and_then(Value::as_str)).collect();
         assert_eq!((whole.as_str(), answer.content.as_str()), (said.as_str(), said.as_str()));
         assert!(told.len() <= most, "{} events: {}", told.len(), to_json(&told[0]));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::Event;
-use windlass_runtime::show::{Piece, StoredEvents, event_value, live_owner};
+use windlass_runtime::show::{StoredEvent, StoredEvents, event_value, live_owner};
 use windlass_store::Store;
 use windlass_value::{Map, Value, to_json};
 
@@ -51,17 +51,17 @@ fn follow(global: &Global, store: &dyn Store, run: &Arc<str>, reader: &mut Store
 /// False when there was nothing to print.
 fn print_some(global: &Global, run: &str, reader: &mut StoredEvents, store: &dyn Store) -> Result<bool, Failure> {
     let pieces = reader.read(store)?;
-    let line = |piece: &Piece| if global.json { to_json(&event_value(run, piece)) } else { human(piece) };
+    let line = |piece: &StoredEvent| if global.json { to_json(&event_value(run, piece)) } else { human(piece) };
     if !pieces.is_empty() {
         out::print(&pieces.iter().map(line).collect::<Vec<_>>().join("\n"))?;
     }
     Ok(!pieces.is_empty())
 }
 
-fn human(piece: &Piece) -> String {
+fn human(piece: &StoredEvent) -> String {
     match piece {
-        Piece::Event(event) => human_event(event),
-        Piece::Trimmed { from, to } => format!("{to:>6}  events {from} to {to} are no longer kept"),
+        StoredEvent::Event(event) => human_event(event),
+        StoredEvent::Trimmed { from, to } => format!("{to:>6}  events {from} to {to} are no longer kept"),
     }
 }
 
@@ -87,10 +87,10 @@ fn error_of(fields: &Map) -> Option<String> {
 fn human_event(event: &Event) -> String {
     let time = event.at.to_string();
     let clock = time.get(11..23).unwrap_or(&time);
-    let told = event.fields();
-    let mut fields: Vec<String> = error_of(&told).into_iter().collect();
+    let event_fields = event.fields();
+    let mut fields: Vec<String> = error_of(&event_fields).into_iter().collect();
     let field = |(key, value): (&Arc<str>, &Value)| format!("{key}={}", text::short(value, 60));
-    fields.extend(told.iter().filter(|(key, value)| !value.is_null() && !ERRORS.contains(&&***key)).map(field));
+    fields.extend(event_fields.iter().filter(|(key, value)| !value.is_null() && !ERRORS.contains(&&***key)).map(field));
     let line =
         format!("{:>6}  {clock}  {:<22}  {:<24}  {}", event.seq, event.type_name(), event.path, fields.join(" "));
     line.trim_end().to_owned()

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use windlass_draw::{Drawing, Format, RunDrawing};
-use windlass_runtime::show::{Piece, StoredEvents, now_of};
+use windlass_runtime::show::{StoredEvent, StoredEvents, now_of};
 use windlass_runtime::{RuntimeError, codec};
 use windlass_store::Store;
 
@@ -63,11 +63,11 @@ fn of_run(store: &dyn Store, wanted: &str) -> Result<Drawing, Failure> {
         }
         for piece in pieces {
             match piece {
-                Piece::Event(event) => {
+                StoredEvent::Event(event) => {
                     newest = newest.max(event.at);
                     drawing.event(&event);
                 }
-                Piece::Trimmed { from, to } => drawing.missing(from, to),
+                StoredEvent::Trimmed { from, to } => drawing.missing(from, to),
             }
         }
     }

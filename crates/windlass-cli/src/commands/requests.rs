@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::hearing;
-use windlass_runtime::show::unheard;
+use windlass_runtime::show::undelivered_signal_note;
 use windlass_runtime::{Answer, Request, new_run_id, request};
 use windlass_store::{RunRow, RunStatus, Store};
 use windlass_tools::approval;
@@ -40,14 +40,14 @@ pub(crate) fn signal(global: &Global, args: &args::Signal) -> Result<Exit, Failu
         approvals::failure(refused).hint(hint)
     })?;
     let payload = given.unwrap_or_default();
-    let unheard = unheard_now(global, &*store, &run, &args.name, &payload)?;
+    let unheard = undelivered_signal_note(global, &*store, &run, &args.name, &payload)?;
     let wish = Request::Signal { name: args.name.clone(), payload };
     let (row, id, answer) = asked(&*store, &run, args.request_id.as_deref(), "signal", wish)?;
-    tell_with(global, &*store, &row, (&id, "signal"), &answer, unheard)
+    tell_with(global, &*store, &row, (&id, "signal"), &answer, undelivered_signal_note)
 }
 
 /// The answer to a signal that nothing waits for, as the run stands.
-fn unheard_now(
+fn undelivered_signal_note(
     global: &Global,
     store: &dyn Store,
     run: &Arc<str>,
@@ -60,8 +60,8 @@ fn unheard_now(
     }
     // One that cannot be read is told all the same.
     let seen = image::load(store, run, &Settings::load(global)?.limits).ok();
-    let how = seen.map(|seen| hearing(&seen.program, &seen.image.state, &name.into(), payload, None));
-    Ok(how.and_then(|how| unheard(how, name, None)))
+    let delivery = seen.map(|seen| predict_delivery(&seen.program, &seen.image.state, &name.into(), payload, None));
+    Ok(delivery.and_then(|how| undelivered_signal_note(how, name, None)))
 }
 
 pub(crate) fn payload(data: Option<&str>) -> Result<Value, Failure> {
@@ -141,9 +141,9 @@ fn tell_with(
         Answer::Repeated => ("repeated", format!("{what}: the request `{id}` was made before; once is enough")),
         Answer::Ended => ("ended", format!("{what}: {run} has ended already; nothing was done")),
     };
-    let unheard = unheard.filter(|_| matches!(answer, Answer::Delivered | Answer::Kept));
-    let word = unheard.as_ref().map_or(word, |(word, _)| word);
-    let note = unheard.map(|(_, note)| note);
+    let unheard = undelivered_signal_note.filter(|_| matches!(answer, Answer::Delivered | Answer::Kept));
+    let word = undelivered_signal_note.as_ref().map_or(word, |(word, _)| word);
+    let note = undelivered_signal_note.map(|(_, note)| note);
     match (global.json, &note) {
         (true, _) => {
             let facts =

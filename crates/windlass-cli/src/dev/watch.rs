@@ -39,7 +39,7 @@ impl Watcher {
     fn of<W: notify::Watcher + Send + 'static>(roots: &Roots, config: Config) -> Result<Watcher, notify::Error> {
         let (sender, changed) = mpsc::unbounded_channel();
         let concerned = roots.clone();
-        let heard = move |event: Result<notify::Event, notify::Error>| {
+        let on_event = move |event: Result<notify::Event, notify::Error>| {
             let concerns = match &event {
                 Ok(event) if event.kind.is_access() => false,
                 // Without a path, anything may have changed.
@@ -51,7 +51,7 @@ impl Watcher {
                 let _ = sender.send(());
             }
         };
-        let mut watcher = W::new(heard, config)?;
+        let mut watcher = W::new(on_event, config)?;
         for (path, below) in roots.watched() {
             let mode = if below { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
             let path = std::path::absolute(&path).unwrap_or(path);

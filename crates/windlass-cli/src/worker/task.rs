@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use windlass_core::{ErrorInfo, TaskOutcome, TickKind};
-use windlass_runtime::{CalledBy, Publish, ToolCall};
+use windlass_runtime::{CalledBy, EventPublisher, ToolCall};
 use windlass_server::workers::{Complete, Fail, LeasedJob, Progress, Taken};
 
 use super::client::Trouble;
@@ -47,7 +47,7 @@ impl Worker {
             let message = format!("this worker has no tool `{}`", job.tool);
             return TaskOutcome::failure(ErrorInfo::new("NoSuchTool", "tool", message));
         };
-        let (publish, heard) = Publish::heard();
+        let (publish, events) = EventPublisher::channel();
         let timeout = job.timeout_ms.map(Duration::from_millis);
         let call = ToolCall {
             tool: job.tool.clone(),
@@ -84,25 +84,25 @@ impl Worker {
                 () = after(timeout) => failure("timeout", "timeout", "the task took longer than its timeout allows"),
             }
         };
-        let telling = self.tell(job, held, heard);
-        tokio::pin!(telling, done);
-        let mut told = false;
+        let sending = self.send_events(job, held, events);
+        tokio::pin!(sending, done);
+        let mut all_sent = false;
         let outcome = loop {
             tokio::select! {
                 outcome = &mut done => break outcome,
-                () = &mut telling, if !told => told = true,
+                () = &mut telling, if !all_sent => all_sent = true,
             }
         };
         // Nothing more is published: what is on its way goes before the result.
-        if !told {
+        if !all_sent {
             let _ = tokio::time::timeout(EVENTS_WITHIN, telling).await;
         }
         outcome
     }
 
     /// Events of the task, one after the other, until it can publish no more.
-    async fn tell(&self, job: &LeasedJob, held: &Held, mut heard: mpsc::UnboundedReceiver<TickKind>) {
-        while let Some(tick) = heard.recv().await {
+    async fn send_events(&self, job: &LeasedJob, held: &Held, mut events: mpsc::UnboundedReceiver<TickKind>) {
+        while let Some(tick) = events.recv().await {
             let (kind, data) = match tick {
                 TickKind::PublishEvent { kind, data, .. } => (Some(kind.to_string()), data),
                 TickKind::Progress { data, .. } => (None, data),

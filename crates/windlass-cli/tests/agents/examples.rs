@@ -96,7 +96,7 @@ fn one(name: &str, way: Way) {
     for (step, wanted) in parts("loops") {
         holds(&what, &step, &wanted, &result["steps"][&step]["loop"]);
     }
-    told(&what, &expected, &world.events("one"));
+    assert_events(&what, &expected, &world.events("one"));
     asked(&what, &Value::Object(parts("asked")), &world.asked());
     for (file, wanted) in parts("lines") {
         assert_eq!(Value::from(world.lines(&file)), wanted, "{what}: lines of {file}");
@@ -117,7 +117,7 @@ fn holds(what: &str, place: &str, wanted: &Value, found: &Value) {
     }
 }
 
-fn told(what: &str, expected: &Map<String, Value>, events: &[Value]) {
+fn assert_events(what: &str, expected: &Map<String, Value>, events: &[Value]) {
     let lines: Vec<String> = events.iter().map(line_of).collect();
     let mut rest = lines.iter();
     for wanted in expected.get("events").and_then(Value::as_array).into_iter().flatten() {

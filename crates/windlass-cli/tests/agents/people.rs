@@ -64,8 +64,8 @@ fn whoever_runs_a_workflow_can_write_to_its_steps() {
         place.windlass(&["signal", "one", "mail", "--data", &mail]).exits(0);
     }
     assert_eq!(place.json(&["resume", "one", "--json", "-q"])["output"]["steps"]["two"]["content"], "I hurry.");
-    let told = place.windlass(&["events", "one", "--json"]).out;
-    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("an event")).collect();
-    let found = |kind: &str, to: &str| told.iter().any(|event| event["type"] == *kind && event["to"] == *to);
-    assert!(found("message.dropped", "nobody") && found("message.delivered", "two"), "{told:#?}");
+    let output = place.windlass(&["events", "one", "--json"]).out;
+    let events: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).expect("an event")).collect();
+    let found = |kind: &str, to: &str| events.iter().any(|event| event["type"] == *kind && event["to"] == *to);
+    assert!(found("message.dropped", "nobody") && found("message.delivered", "two"), "{events:#?}");
 }

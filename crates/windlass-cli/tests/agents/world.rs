@@ -103,9 +103,9 @@ impl World {
     }
 
     pub(crate) fn events(&self, run: &str) -> Vec<Value> {
-        let told = self.windlass(&["events", run, "--json"]);
-        told.exits(0);
-        told.out.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
+        let output = self.windlass(&["events", run, "--json"]);
+        output.exits(0);
+        output.out.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
     }
 
     /// The lines of a file that agents have written, sorted: steps side by side have no order.

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Map, Value};
 
-use crate::world::{World, told};
+use crate::world::{World, event_paths};
 
 const KEYS: [&str; 10] =
     ["service", "database", "set", "auth", "output", "error", "events", "requests", "delays", "rows"];
@@ -116,7 +116,7 @@ fn check(file: &Path) -> Vec<String> {
     }
     let events = world.events();
     for (kind, wanted) in object(&case, "events") {
-        wants(&kind, &Value::from(told(&events, &kind)), &wanted);
+        wants(&kind, &Value::from(event_paths(&events, &kind)), &wanted);
     }
     if let Some(wanted) = case.get("delays") {
         let waits = events.iter().filter(|event| event["type"] == "task.retrying");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, told};
+use crate::world::{World, event_paths};
 
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/noetl");
 
@@ -162,7 +162,7 @@ fn every_example_does_what_it_should() {
         assert_eq!(done.code, Some(0), "{name}: {}{}", done.out, done.err);
         assert_eq!(done.json()["output"], output, "{name}");
         // Each step ends once, loops too, whatever their turns did.
-        assert_eq!(told(&world.events(), "step.done"), steps, "{name}");
+        assert_eq!(event_paths(&world.events(), "step.done"), steps, "{name}");
         for (query, wanted) in rows {
             assert_eq!(world.rows(query), wanted, "{name}: {query}");
         }
@@ -187,8 +187,8 @@ fn a_failed_loop_is_cleaned_up_after() {
     // Ten tries of the second page, the time between them doubled; the second endpoint is not begun.
     assert_eq!(world.served().len(), 11);
     let events = world.events();
-    assert_eq!(told(&events, "step.failed"), ["fetch_all_endpoints"]);
-    assert_eq!(told(&events, "step.done"), ["create_table", "cleanup"]);
+    assert_eq!(event_paths(&events, "step.failed"), ["fetch_all_endpoints"]);
+    assert_eq!(event_paths(&events, "step.done"), ["create_table", "cleanup"]);
     let delays = events.iter().filter(|event| event["type"] == "task.retrying").map(|event| event["delay"].clone());
     assert_eq!(delays.collect::<Vec<Value>>(), (0..9).map(|n| json!(1000 * 2_i64.pow(n))).collect::<Vec<Value>>());
     assert_eq!(world.rows("SELECT * FROM pagination_test_results"), json!([]));

@@ -95,9 +95,9 @@ impl World {
     }
 
     pub(crate) fn events_of(&self, run: &str) -> Vec<Value> {
-        let told = self.windlass(&["events", run, "--json"]);
-        told.exits(0);
-        told.out.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
+        let output = self.windlass(&["events", run, "--json"]);
+        output.exits(0);
+        output.out.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
     }
 
     pub(crate) fn execute(&self, sql: &str) {
@@ -112,7 +112,7 @@ impl World {
 }
 
 /// The paths of all events of one kind, in order.
-pub(crate) fn told(events: &[Value], kind: &str) -> Vec<String> {
+pub(crate) fn event_paths(events: &[Value], kind: &str) -> Vec<String> {
     let paths = events.iter().filter(|event| event["type"] == kind).map(|event| event["path"].as_str());
     paths.map(|path| path.unwrap_or_default().to_owned()).collect()
 }

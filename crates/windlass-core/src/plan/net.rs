@@ -18,7 +18,7 @@ pub struct Net {
     pub input: Option<ExprId>,
     /// Events tell which slot a body has, who waits for one, and which bodies led to which.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub tells_slots: bool,
+    pub publishes_slots: bool,
     /// Kinds that are meant for somebody outside: a token of such a kind is told of as `input.required`, and that is
     /// enough; places may accept it as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -35,7 +35,7 @@ pub struct Net {
 impl Net {
     pub fn new(places: Vec<Place>, start: impl Into<Arc<str>>, end: NetEnd) -> Net {
         let (asks, waits) = (Vec::new(), Vec::new());
-        Net { places, start: start.into(), end, input: None, tells_slots: false, asks, waits, closed: false }
+        Net { places, start: start.into(), end, input: None, publishes_slots: false, asks, waits, closed: false }
     }
 }
 

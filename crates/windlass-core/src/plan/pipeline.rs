@@ -62,7 +62,7 @@ pub enum Action {
     /// Sends mail to a node of the run. Runs inside the reducer.
     Post(Post),
     /// Publishes an event of this kind with an object as its data. Runs inside the reducer.
-    Tell { kind: Arc<str>, data: ExprId },
+    PublishEvent { kind: Arc<str>, data: ExprId },
 }
 
 impl Action {
@@ -76,7 +76,7 @@ impl Action {
             | Action::Effect(_)
             | Action::Reply { .. }
             | Action::Post(_)
-            | Action::Tell { .. } => None,
+            | Action::PublishEvent { .. } => None,
         }
     }
 }

@@ -207,7 +207,7 @@ impl Reducer<'_> {
                     exceeded.push(budget.clone());
                 }
             }
-            self.tell_exceeded(id, exceeded);
+            self.publish_exceeded(id, exceeded);
             self.meter(id, &used)?;
         }
         self.state.settled |= !reserved.is_empty();
@@ -226,7 +226,7 @@ impl Reducer<'_> {
     }
 
     /// A call has used more than was set aside for it, and more than there was.
-    fn tell_exceeded(&mut self, id: FrameId, exceeded: Vec<Used>) {
+    fn publish_exceeded(&mut self, id: FrameId, exceeded: Vec<Used>) {
         for Used { what, used, most, .. } in exceeded {
             self.publish_at(id, EventKind::BudgetExceeded { what, used, max: most });
         }

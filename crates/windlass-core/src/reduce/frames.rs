@@ -123,20 +123,20 @@ impl Reducer<'_> {
     }
 
     /// Told before a node's own work begins. Quiet and hidden nodes are not told of.
-    pub(crate) fn tell_started(&mut self, id: FrameId) -> Checked {
+    pub(crate) fn publish_started(&mut self, id: FrameId) -> Checked {
         let frame = self.frame(id)?;
         let node = self.program.node(frame.node);
         if node.hidden || frame.quiet || frame.attempt > 1 {
             return Ok(());
         }
-        let told = self.firing_of(frame)?;
-        let numbered = told.filter(|firing| firing.worker.is_some());
-        let scope = self.state.scopes.get(frame.scope).filter(|_| told.is_some());
+        let firing = self.firing_of(frame)?;
+        let numbered = firing.filter(|firing| firing.worker.is_some());
+        let scope = self.state.scopes.get(frame.scope).filter(|_| firing.is_some());
         let args = scope.and_then(|scope| scope.carried.as_ref()).map(|carried| carried.args.clone());
         let started = EventKind::StepStarted {
             kind: node.label.clone(),
-            token: told.map(|firing| firing.token.clone()),
-            visit: told.map(|firing| firing.visit),
+            token: firing.map(|firing| firing.token.clone()),
+            visit: firing.map(|firing| firing.visit),
             args: args.unwrap_or_default(),
             worker: numbered.and_then(|firing| firing.worker),
             firing: numbered.map(|_| frame.slot),
@@ -257,7 +257,7 @@ impl Reducer<'_> {
         let outcome = Arc::new(Outcome { usage, ..outcome });
         if !node.hidden {
             if !quiet {
-                self.tell_ended(id, &outcome)?;
+                self.publish_ended(id, &outcome)?;
             }
             self.record(id, node_id, outcome.clone())?;
         }
@@ -348,17 +348,17 @@ impl Reducer<'_> {
         error.path = path.clone();
         let reason = Some(error.code.clone());
         let message = (status != Status::Failed && &*error.code == "MissingData").then(|| error.message.clone());
-        let told = (status == Status::Failed).then(|| self.event_error(&error));
+        let event_error = (status == Status::Failed).then(|| self.event_error(&error));
         let outcome = self.keep_unrun(near, node, status, error)?;
         self.mail_unrun(near, node, &outcome)?;
         if !self.frame(near)?.quiet {
             let (output, usage, firing) = (None, Value::Null, None);
             let kind = match status {
                 Status::Skipped => {
-                    EventKind::StepSkipped { status, output, error: told, usage, firing, reason, message }
+                    EventKind::StepSkipped { status, output, error: event_error, usage, firing, reason, message }
                 }
                 Status::Failed | Status::Cancelled | Status::TimedOut => {
-                    EventKind::StepFailed { status, output, error: told, usage, firing, reason, message }
+                    EventKind::StepFailed { status, output, error: event_error, usage, firing, reason, message }
                 }
                 Status::Succeeded => return Err(wrong_status(near, "an end without having run", status)),
             };

@@ -80,7 +80,7 @@ pub struct Resume {
     turns_left: u64,
     items_left: u64,
     /// Loops with quiet turns that no event has told of.
-    untold: Vec<FrameId>,
+    unpublished: Vec<FrameId>,
     /// Of whoever replays the run.
     watch: Option<Box<Watch>>,
 }
@@ -169,7 +169,7 @@ impl Reducer<'_> {
         self.work.turns_left = self.program.limits.slice_turns;
         self.work.items_left = self.program.limits.slice_items;
         if let Some(forked) = self.state.forked.take() {
-            self.tell_forked(&forked);
+            self.publish_forked(&forked);
         }
         if self.state.phase == Phase::Running {
             self.fire_due_timers()?;
@@ -264,11 +264,11 @@ impl Reducer<'_> {
     }
 
     fn conclude(&mut self, more: bool) -> Checked {
-        self.tell_untold()?;
+        self.publish_pending_iterations()?;
         if self.state.has_work() && self.state.result().is_none() {
             self.work.output.commands.push(Command::QueueEvent(TickKind::Proceed));
         }
-        self.tell_idle(more);
+        self.publish_idle(more);
         Ok(())
     }
 

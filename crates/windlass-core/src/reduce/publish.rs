@@ -58,10 +58,10 @@ impl Reducer<'_> {
         self.state.frames.get(id).is_some_and(|frame| !self.program.node(frame.node).veil.is_none())
     }
 
-    pub(crate) fn tell_ended(&mut self, id: FrameId, outcome: &Outcome) -> Checked {
+    pub(crate) fn publish_ended(&mut self, id: FrameId, outcome: &Outcome) -> Checked {
         let (status, output) = (outcome.status, Some(self.shown(id, &outcome.output)));
         let error = outcome.error.as_ref().map(|error| self.event_error(error));
-        let (usage, firing) = (outcome.usage.clone(), self.firing_told(id)?);
+        let (usage, firing) = (outcome.usage.clone(), self.published_firing(id)?);
         let (reason, message) = (None, None);
         let kind = match status {
             Status::Succeeded => EventKind::StepDone { status, output, error, usage, firing },
@@ -75,11 +75,11 @@ impl Reducer<'_> {
     }
 
     /// Which body of a place it is, where events tell of them: all bodies of a place have one path.
-    pub(crate) fn firing_told(&self, id: FrameId) -> Checked<Option<u64>> {
+    pub(crate) fn published_firing(&self, id: FrameId) -> Checked<Option<u64>> {
         let frame = self.frame(id)?;
         let Some(parent) = frame.parent else { return Ok(None) };
         match &self.program.node(self.frame(parent)?.node).kind {
-            NodeKind::Net(net) => Ok(net.tells_slots.then_some(frame.slot)),
+            NodeKind::Net(net) => Ok(net.publishes_slots.then_some(frame.slot)),
             NodeKind::Pipeline(_)
             | NodeKind::Graph(_)
             | NodeKind::Branch(_)
@@ -90,25 +90,25 @@ impl Reducer<'_> {
     }
 
     /// The first event of a run that was made from another.
-    pub(crate) fn tell_forked(&mut self, forked: &Forked) {
+    pub(crate) fn publish_forked(&mut self, forked: &Forked) {
         let (from, from_path, retry) = (forked.run.clone(), forked.path.clone(), forked.retry);
         self.publish("".into(), EventKind::WorkflowRestarted { from, from_path, retry });
     }
 
     /// One event for all the quiet turns of this slice.
-    pub(crate) fn tell_untold(&mut self) -> Checked {
-        for id in std::mem::take(&mut self.work.untold) {
+    pub(crate) fn publish_pending_iterations(&mut self) -> Checked {
+        for id in std::mem::take(&mut self.work.unpublished) {
             // A loop that has ended since, or is to be entered anew, has told of them at its end.
             if matches!(self.frame_if_live(id), Some(Frame { body: Body::Loop(_), .. })) {
-                self.tell_untold_of(id)?;
+                self.publish_pending_iterations_of(id)?;
             }
         }
         Ok(())
     }
 
-    pub(crate) fn tell_untold_of(&mut self, id: FrameId) -> Checked {
+    pub(crate) fn publish_pending_iterations_of(&mut self, id: FrameId) -> Checked {
         let looping = self.loop_frame_mut(id)?;
-        if let Some((from, failed)) = looping.untold.take() {
+        if let Some((from, failed)) = looping.unpublished.take() {
             let (to, path) = (looping.ended.saturating_sub(1), looping.path.clone());
             self.publish(path, EventKind::LoopProgress { from, to, failed });
         }
@@ -116,17 +116,17 @@ impl Reducer<'_> {
     }
 
     /// Once, when only an outside event can move the run; again after it has moved. While more is to come, not yet.
-    pub(crate) fn tell_idle(&mut self, more: bool) {
+    pub(crate) fn publish_idle(&mut self, more: bool) {
         let idle = self.state.is_idle();
         if more {
-            self.state.idle_told &= idle;
+            self.state.idle_published &= idle;
             return;
         }
-        if idle && !self.state.idle_told {
+        if idle && !self.state.idle_published {
             let waits: BTreeSet<Arc<str>> = self.state.waits.keys().cloned().chain(self.kinds_from_outside()).collect();
             self.publish("".into(), EventKind::WorkflowIdle { waits: waits.into_iter().collect() });
         }
-        self.state.idle_told = idle;
+        self.state.idle_published = idle;
     }
 
     /// A value that is too large to travel becomes a reference.

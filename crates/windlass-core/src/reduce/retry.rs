@@ -84,7 +84,7 @@ impl Reducer<'_> {
     pub(crate) fn enter_anew_after(&mut self, id: FrameId, wait: Duration, error: &ErrorInfo) -> Checked {
         self.watch_anew(id);
         let tries = self.frame(id)?.attempt;
-        self.tell_retrying(id, self.path(id), tries, wait, error)?;
+        self.publish_retrying(id, self.path(id), tries, wait, error)?;
         let key = self.set_timer(self.now() + wait, Timer::Alarm(id));
         self.state.next_generation += 1;
         let generation = self.state.next_generation;
@@ -103,7 +103,7 @@ impl Reducer<'_> {
         self.park(id)
     }
 
-    pub(crate) fn tell_retrying(
+    pub(crate) fn publish_retrying(
         &mut self,
         id: FrameId,
         path: Arc<str>,
@@ -115,7 +115,7 @@ impl Reducer<'_> {
             true => self.event_error(&error.clone().veiled()),
             false => self.event_error(error),
         };
-        let firing = self.firing_told(id)?;
+        let firing = self.published_firing(id)?;
         self.publish(path, EventKind::TaskRetrying { attempt: tries, delay: wait, because, firing });
         Ok(())
     }

@@ -225,7 +225,7 @@ pub struct LoopFrame {
     pub stopping: Option<Reason>,
     pub stall: Option<(Value, u64)>,
     /// Quiet turns that no event has told of yet: the first, and how many of them failed.
-    pub untold: Option<(u64, u64)>,
+    pub unpublished: Option<(u64, u64)>,
     /// Its end has been decided and told.
     pub concluded: bool,
     /// It was broken off by the definition's own wish.
@@ -309,7 +309,7 @@ impl LoopFrame {
             condition_met: false,
             stopping: None,
             stall: None,
-            untold: None,
+            unpublished: None,
             concluded: false,
             broke: false,
             budget,

@@ -81,7 +81,7 @@ pub struct State {
     /// The node whose output is the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returns: Option<Arc<str>>,
-    pub idle_told: bool,
+    pub idle_published: bool,
     /// Pipelines whose next call waits for what others have reserved.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub short: VecDeque<FrameId>,
@@ -330,7 +330,7 @@ impl State {
             verdict: None,
             reply: None,
             returns: None,
-            idle_told: false,
+            idle_published: false,
             short: VecDeque::new(),
             settled: false,
             mail: MailState::default(),

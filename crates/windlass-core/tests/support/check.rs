@@ -271,7 +271,11 @@ fn check_places(net: &Net, body: &NetFrame) {
         assert_eq!(returning, state.returning.iter().copied().collect(), "who wants to come back is in the line");
         assert_eq!(returning.len(), state.returning.len(), "and only once");
         let numbers: BTreeSet<u32> = here(Standing::Running).filter_map(|(_, firing)| firing.worker).collect();
-        assert_eq!(numbers.len(), if net.tells_slots { running as usize } else { 0 }, "each has a number of its own");
+        assert_eq!(
+            numbers.len(),
+            if net.publishes_slots { running as usize } else { 0 },
+            "each has a number of its own"
+        );
         let known: BTreeSet<u32> = numbers.union(&state.free).copied().collect();
         let count = (numbers.len() + state.free.len()) as u32;
         assert_eq!(known, (0..count).collect(), "numbers are used, or free");

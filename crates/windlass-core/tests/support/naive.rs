@@ -222,7 +222,7 @@ impl<'p> Naive<'p> {
                 Action::End { .. } => unimplemented_here("ends from within"),
                 Action::Reply { .. } => unimplemented_here("replies"),
                 Action::Post(_) => unimplemented_here("mail"),
-                Action::Tell { data, .. } => done(self.eval_with(*data, seen)),
+                Action::PublishEvent { data, .. } => done(self.eval_with(*data, seen)),
                 Action::Node(node) => {
                     self.generations += 1;
                     let end = self.node(*node, path, self.generations);

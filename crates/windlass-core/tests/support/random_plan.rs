@@ -653,7 +653,7 @@ impl Maker {
         let tells_slots = self.rng.chance(60);
         let asks =
             if tells_slots { vec![(*self.rng.pick(&["right", "done-left", "nothing"])).into()] } else { Vec::new() };
-        NodeKind::Net(Net { tells_slots, asks, ..Net::new(places, "start", end) })
+        NodeKind::Net(Net { publishes_slots: tells_slots, asks, ..Net::new(places, "start", end) })
     }
 
     fn each(&mut self) -> Join {

@@ -11,8 +11,8 @@ use windlass_value::{Duration, RunView, Timestamp, Value};
 
 use super::check::{check_mail_may_come, check_state};
 use super::language::evaluations;
+use super::observed_event::SeenEvent;
 use super::rng::Rng;
-use super::seen::SeenEvent;
 use super::values::MemoryValues;
 use super::world::{self, Counter, Reply, World, call_outcome};
 

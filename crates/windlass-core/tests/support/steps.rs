@@ -6,7 +6,7 @@ use windlass_value::Value;
 
 use super::build::*;
 use super::language::json;
-use super::seen::SeenEvent;
+use super::observed_event::SeenEvent;
 use super::sim::Sim;
 use super::world::Reply;
 
@@ -77,7 +77,7 @@ pub(crate) fn steps(steps: Vec<Step>) -> Builder {
         let places = places.collect();
         let end = NetEnd::Stop("stop".into());
         let (asks, waits) = (vec!["question".into()], vec!["later".into()]);
-        NodeKind::Net(Net { tells_slots: true, asks, waits, ..Net::new(places, "start", end) })
+        NodeKind::Net(Net { publishes_slots: true, asks, waits, ..Net::new(places, "start", end) })
     });
     b.at(root).hidden = true;
     b
@@ -131,7 +131,7 @@ pub(crate) fn given_text(sim: &Sim, path: &str) -> Vec<String> {
 }
 
 /// `path field=value field=value`, for every event of this kind.
-pub(crate) fn told(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
+pub(crate) fn event_lines(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
     let line = |event: &&SeenEvent| {
         let fields = fields.iter().filter_map(|name| {
             let value = event.data.get(name)?;

@@ -126,10 +126,15 @@ fn wait_of(seed: u64, which: &Which) -> TaskOutcome {
         0 => Awaited::Time(time),
         1 => Awaited::Child { definition: "child".into(), input: Value::Int(1) },
         2 => Awaited::Kept(Value::from("kept ".repeat(9))),
-        3 => Awaited::Event { name: "done-left".into(), requirements: Value::Null, deadline: Some(time), asks: None },
-        _ => Awaited::Event { name: "ping".into(), requirements: Value::Null, deadline: None, asks: None },
+        3 => Awaited::Event {
+            name: "done-left".into(),
+            requirements: Value::Null,
+            deadline: Some(time),
+            announcement: None,
+        },
+        _ => Awaited::Event { name: "ping".into(), requirements: Value::Null, deadline: None, announcement: None },
     };
-    TaskOutcome { awaits: Some(Box::new(Await { awaited, told: 0 })), ..TaskOutcome::success(Value::Null) }
+    TaskOutcome { awaits: Some(Box::new(Await { awaited, published_events: 0 })), ..TaskOutcome::success(Value::Null) }
 }
 
 /// What a task of this effect sends: to whoever takes it, to one place, or to nobody.

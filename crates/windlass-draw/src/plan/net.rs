@@ -37,8 +37,8 @@ impl Painter<'_> {
         at: &At<'_>,
         into: &mut Vec<Item>,
     ) -> (Ends, Vec<Option<Arc<str>>>) {
-        let told = |name: &str| self.plan.metadata.get(name).filter(|_| id == self.plan.root);
-        let (facts, waits) = (told("events"), told("waits"));
+        let metadata_entry = |name: &str| self.plan.metadata.get(name).filter(|_| id == self.plan.root);
+        let (facts, waits) = (metadata_entry("events"), metadata_entry("waits"));
         let mut events = Events { facts, waits, prefix: format!("n{}", id.0), all: Vec::new() };
         events.gather(net);
         let mut ends = Vec::new();
@@ -135,7 +135,7 @@ impl Painter<'_> {
 
 impl Events<'_> {
     fn gather(&mut self, net: &Net) {
-        let told: Vec<Arc<str>> =
+        let declared_events: Vec<Arc<str>> =
             self.facts.and_then(Value::as_map).into_iter().flat_map(|facts| facts.keys().cloned()).collect();
         let steps_give = net.places.iter().any(|place| !place.produces.is_empty());
         let of_arc = |kind: &Arc<str>| net.places.iter().any(|place| place.arcs.iter().any(|arc| arc.emits == *kind));
@@ -143,19 +143,19 @@ impl Events<'_> {
         let is_event = |kind: &Arc<str>| {
             // A failure goes to its handler alone: that is an arrow.
             **kind != *FAILED_KIND
-                && (told.contains(&self.name(kind)) || produced(kind) || (steps_give && !of_arc(kind)))
+                && (declared_events.contains(&self.name(kind)) || produced(kind) || (steps_give && !of_arc(kind)))
         };
         let of_steps = net.places.iter().flat_map(|place| place.accepts.iter().chain(&place.produces));
         let met: Vec<Arc<str>> =
             std::iter::once(&net.start).chain(of_steps).filter(|kind| is_event(kind)).cloned().collect();
-        for kind in met.into_iter().chain(told) {
+        for kind in met.into_iter().chain(declared_events) {
             let name = self.name(&kind);
             if self.all.iter().any(|event| event.name == name) {
                 continue;
             }
             let facts = self.facts.and_then(|facts| facts.get(&name));
-            let told = facts.and_then(|facts| facts.get("kind")?.as_str()).map(EventRole::named);
-            let role = told.unwrap_or(match kind == net.start {
+            let declared_role = facts.and_then(|facts| facts.get("kind")?.as_str()).map(EventRole::named);
+            let role = declared_role.unwrap_or(match kind == net.start {
                 true => EventRole::Start,
                 false if net.asks.contains(&kind) => EventRole::InputRequired,
                 false if net.end == NetEnd::Stop(kind.clone()) => EventRole::Stop,
@@ -193,15 +193,15 @@ impl Events<'_> {
         for (number, event) in self.all.iter().enumerate() {
             let item = Item::new(self.nth(number), &*event.name, "event", Shape::Event(event.role));
             let version = event.version.filter(|version| *version != 1).map(|version| format!(", version {version}"));
-            into.push(Item { detail: format!("{}{}", event.role.words(), version.unwrap_or_default()), ..item });
+            into.push(Item { detail: format!("{}{}", event.role.description(), version.unwrap_or_default()), ..item });
         }
     }
 }
 
 /// What the place adds to its body's box.
-fn of_place(place: &Place, tells_workers: bool) -> String {
+fn of_place(place: &Place, show_workers: bool) -> String {
     let workers = match place.workers {
-        more if tells_workers && more > 1 => format!(", {more} workers"),
+        more if show_workers && more > 1 => format!(", {more} workers"),
         _ => String::new(),
     };
     let join = match &place.join {

@@ -272,7 +272,7 @@ impl RunDrawing {
         }
     }
 
-    fn told(&mut self, key: &Key, event: &Event) -> &mut Facts {
+    fn facts_for(&mut self, key: &Key, event: &Event) -> &mut Facts {
         if self.state == Some(State::Waiting) {
             self.state = None;
         }
@@ -305,7 +305,7 @@ impl RunDrawing {
         let is_place = self.places.get(&key.1) == Some(&key.1);
         let firing = event.kind.firing().or(key.0);
         let waits = self.waiters.contains(event.path.rsplit('.').next().unwrap_or_default());
-        let facts = self.told(&key, event);
+        let facts = self.facts_for(&key, event);
         match &event.kind {
             EventKind::StepStarted { token, worker, from, .. } => {
                 facts.begun(event.at);
@@ -373,8 +373,8 @@ impl RunDrawing {
             if net.is_some_and(|net| net.stop.as_ref() == Some(&kind)) && self.stopped_by.is_none() {
                 self.stopped_by = Some(key.clone());
             }
-            let told_later = net.is_some_and(|net| net.asks.contains(&kind));
-            if !told_later && self.role(&kind) == Some(EventRole::InputRequired) {
+            let published_later = net.is_some_and(|net| net.asks.contains(&kind));
+            if !published_later && self.role(&kind) == Some(EventRole::InputRequired) {
                 *self.asked.entry((key.clone(), kind)).or_default() += 1;
             }
         }
@@ -384,7 +384,7 @@ impl RunDrawing {
     fn task(&mut self, event: &Event) {
         let Some(key) = self.key(event) else { return };
         let is_task = self.sheet.paths.tasks.contains(&key.1);
-        let facts = self.told(&key, event);
+        let facts = self.facts_for(&key, event);
         match &event.kind {
             EventKind::TaskStarted { attempt, call, .. } => {
                 // A further call is part of what goes on already.
@@ -407,7 +407,7 @@ impl RunDrawing {
 
     fn turns(&mut self, event: &Event) {
         let Some(key) = self.key(event) else { return };
-        let facts = self.told(&key, event);
+        let facts = self.facts_for(&key, event);
         match &event.kind {
             EventKind::LoopStarted { limits, .. } => facts.loop_begun(limits.items.or(limits.count)),
             EventKind::IterationDone { status, .. } => facts.turns_ended(1, u64::from(status.is_bad())),

@@ -205,10 +205,10 @@ impl<'a> Painter<'a> {
                 arrows.push(Arrow { from, to, ..arrow.clone() });
             }
         };
-        let told = |arrow: &&Arrow| !(self.by_cause && (is_place(&arrow.from) || is_place(&arrow.to)));
-        plan.iter().filter(told).for_each(|arrow| add(None, arrow));
+        let from_plan = |arrow: &&Arrow| !(self.by_cause && (is_place(&arrow.from) || is_place(&arrow.to)));
+        plan.iter().filter(from_plan).for_each(|arrow| add(None, arrow));
         let mut inside: BTreeMap<&Arc<str>, Vec<&Arrow>> = BTreeMap::new();
-        for arrow in plan.iter().filter(told) {
+        for arrow in plan.iter().filter(from_plan) {
             if let Some(place) = self.run.places.get(&*arrow.from) {
                 inside.entry(place).or_default().push(arrow);
             }

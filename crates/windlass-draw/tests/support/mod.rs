@@ -75,7 +75,7 @@ pub(crate) fn steps(told: &Json) -> Plan {
     }
     let end = NetEnd::Stop(told["stop"].as_str().unwrap().into());
     let asks = texts(&told["asks"]);
-    let net = Net { tells_slots: true, asks, ..Net::new(places, told["start"].as_str().unwrap(), end) };
+    let net = Net { publishes_slots: true, asks, ..Net::new(places, told["start"].as_str().unwrap(), end) };
     plan.nodes[0].kind = NodeKind::Net(net);
     plan
 }

@@ -67,8 +67,8 @@ pub(super) fn this(first: Option<&str>, scope: &dyn Scope) -> Option<Found> {
     let Some(outcome) = outcome(scope) else {
         let last = scope.local("_prev")?;
         let meta = scope.variable(Level::Any, "_meta").unwrap_or_else(|| Value::map(Map::new()));
-        let told = [("status", "success".into()), ("data", last), ("error", Value::Null), ("meta", meta)];
-        return Some(Found::whole(Value::object(told)));
+        let view = [("status", "success".into()), ("data", last), ("error", Value::Null), ("meta", meta)];
+        return Some(Found::whole(Value::object(view)));
     };
     let data = outcome.get("result").cloned().unwrap_or_default();
     match first {

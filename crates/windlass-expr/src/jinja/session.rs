@@ -158,13 +158,13 @@ pub(super) fn carried(error: &Error) -> EvalError {
         }
         source = inner.source();
     }
-    let said = || error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    let detail = || error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     match error.kind() {
-        ErrorKind::OutOfFuel => Meter::new(0, 0).spend(1).err().unwrap_or_else(|| no_fuel(said())),
-        ErrorKind::UndefinedError => EvalError::new(EvalErrorKind::Missing, said()),
-        ErrorKind::TooManyArguments => EvalError::new(EvalErrorKind::Type, format!("too many arguments: {}", said())),
+        ErrorKind::OutOfFuel => Meter::new(0, 0).spend(1).err().unwrap_or_else(|| no_fuel(detail())),
+        ErrorKind::UndefinedError => EvalError::new(EvalErrorKind::Missing, detail()),
+        ErrorKind::TooManyArguments => EvalError::new(EvalErrorKind::Type, format!("too many arguments: {}", detail())),
         ErrorKind::MissingArgument => EvalError::new(EvalErrorKind::Type, "an argument is missing"),
-        _ => EvalError::new(EvalErrorKind::Type, said()),
+        _ => EvalError::new(EvalErrorKind::Type, detail()),
     }
 }
 

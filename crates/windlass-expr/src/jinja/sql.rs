@@ -49,7 +49,7 @@ pub struct Param {
 
 /// Cuts a text into statements and its templates out of them. All problems at once.
 pub fn split_sql(text: &str) -> Result<Vec<Statement>, Vec<CompileError>> {
-    let said = |problem: Problem| CompileError {
+    let to_compile_error = |problem: Problem| CompileError {
         message: problem.message,
         hint: problem.hint,
         pointer: Vec::new(),
@@ -75,7 +75,7 @@ pub fn split_sql(text: &str) -> Result<Vec<Statement>, Vec<CompileError>> {
     }
     match problems.is_empty() {
         true => Ok(statements),
-        false => Err(problems.into_iter().map(said).collect()),
+        false => Err(problems.into_iter().map(to_compile_error).collect()),
     }
 }
 
@@ -152,7 +152,7 @@ struct Splitter<'a> {
     at: usize,
     statement: Statement,
     /// Whether anything but blanks and comments is in it.
-    said: bool,
+    has_content: bool,
     /// A placeholder that the author wrote.
     own: bool,
     depth: usize,
@@ -193,7 +193,7 @@ impl Splitter<'_> {
 
     fn letter(&mut self, letter: char) {
         let comment = self.looking_at("--") || self.looking_at("/*");
-        self.said |= !(letter.is_whitespace() || letter == ';' || comment);
+        self.has_content |= !(letter.is_whitespace() || letter == ';' || comment);
         match letter {
             '\'' => self.literal(),
             '"' => self.name(),
@@ -274,7 +274,7 @@ impl Splitter<'_> {
 
     /// A template outside quotes.
     fn value(&mut self, hole: Hole) {
-        self.said = true;
+        self.has_content = true;
         if hole.raw {
             return self.raw(&hole);
         }
@@ -558,11 +558,11 @@ impl Splitter<'_> {
             let range = statement.params[0].range.clone();
             self.problems.push(problem("templates and `$1` cannot stand in one statement", hint, range));
         }
-        if self.said {
+        if self.has_content {
             statement.sql = statement.sql.trim().to_owned();
             self.statements.push(statement);
         }
-        (self.said, self.own, self.depth) = (false, false, 0);
+        (self.has_content, self.own, self.depth) = (false, false, 0);
     }
 }
 

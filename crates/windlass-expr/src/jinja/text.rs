@@ -182,14 +182,16 @@ pub(super) fn syntax_problem(error: &Error, text: &str) -> Problem {
     let range = error.range().filter(|range| text.get(range.clone()).is_some()).unwrap_or(0..text.len());
     let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     let hint = match message.as_str() {
-        said if said.contains("unexpected end of variable block") => {
+        detail if detail.contains("unexpected end of variable block") => {
             Some("something is missing before `}}`: a value, after an operator".to_owned())
         }
-        said if said.contains("expected end of variable block") || said.contains("end of input") => {
+        detail if detail.contains("expected end of variable block") || detail.contains("end of input") => {
             Some("a template is closed with `}}`, a statement with `%}`".to_owned())
         }
-        said if said.contains("unknown statement") => Some("there are if, for, set, with, filter and raw".to_owned()),
-        said if said.contains("unexpected") && text[range.start..].starts_with('=') => {
+        detail if detail.contains("unknown statement") => {
+            Some("there are if, for, set, with, filter and raw".to_owned())
+        }
+        detail if detail.contains("unexpected") && text[range.start..].starts_with('=') => {
             Some("two values are compared with `==`".to_owned())
         }
         _ => None,

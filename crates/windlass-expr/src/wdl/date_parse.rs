@@ -13,7 +13,7 @@ fn full_year(year: i64) -> i64 {
 
 /// What a text has said so far.
 #[derive(Default)]
-struct Said {
+struct ParsedDate {
     year: Option<i64>,
     month: Option<i64>,
     day: Option<i64>,
@@ -26,7 +26,7 @@ struct Said {
     offset: Option<i64>,
 }
 
-impl Said {
+impl ParsedDate {
     /// What is missing of the date is today's; a month without a day begins with its first.
     fn moment(self, today: Option<Civil>) -> Option<Moment> {
         let hour = match self.afternoon {
@@ -64,19 +64,20 @@ impl Said {
 pub(crate) fn exact(text: &str, pattern: &str, locale: &Locale, today: Option<Civil>) -> Option<Moment> {
     let zulu = pattern == "u" || pattern == "r" || pattern == "R";
     let (pattern, locale) = resolve(pattern, locale)?;
-    let mut reader = Exact { reader: Reader { rest: text.trim() }, locale, said: Said::default(), pointless: false };
+    let mut reader =
+        Exact { reader: Reader { rest: text.trim() }, locale, parsed: ParsedDate::default(), pointless: false };
     each_part(&pattern, &mut |part| reader.part(part))?;
     if zulu {
-        reader.said.offset = Some(0);
+        reader.parsed.offset = Some(0);
     }
     (reader.reader.rest.is_empty() && !reader.pointless).then_some(())?;
-    reader.said.moment(today)
+    reader.parsed.moment(today)
 }
 
 struct Exact<'a> {
     reader: Reader<'a>,
     locale: &'a Locale,
-    said: Said,
+    parsed: ParsedDate,
     /// The point before a fraction is missing, so the fraction must be missing too.
     pointless: bool,
 }
@@ -111,30 +112,30 @@ impl Exact<'_> {
     fn letter(&mut self, letter: char, run: usize) -> Option<()> {
         let locale = self.locale;
         match (letter, run) {
-            ('d', 1 | 2) => self.said.day = Some(self.digits(run)?),
-            ('d', 3) => self.said.weekday = Some(self.name(&[&locale.days_short])?),
-            ('d', _) => self.said.weekday = Some(self.name(&[&locale.days])?),
-            ('M', 1 | 2) => self.said.month = Some(self.digits(run)?),
-            ('M', 3) => self.said.month = Some(self.name(&[&locale.months_short])? + 1),
-            ('M', _) => self.said.month = Some(self.name(&[&locale.months, &locale.months_of])? + 1),
-            ('y', 1 | 2) => self.said.year = Some(full_year(self.digits(run)?)),
-            ('y', 3) => self.said.year = Some(self.reader.number(3, 4)?),
-            ('y', _) => self.said.year = Some(self.reader.number(run, run)?),
-            ('H' | 'h', _) => self.said.hour = self.digits(run)?,
-            ('m', _) => self.said.minute = self.digits(run)?,
-            ('s', _) => self.said.second = self.digits(run)?,
-            ('f', 1..=7) => self.said.fraction = self.reader.number(run, run)? * 10i64.pow(7 - run as u32),
+            ('d', 1 | 2) => self.parsed.day = Some(self.digits(run)?),
+            ('d', 3) => self.parsed.weekday = Some(self.name(&[&locale.days_short])?),
+            ('d', _) => self.parsed.weekday = Some(self.name(&[&locale.days])?),
+            ('M', 1 | 2) => self.parsed.month = Some(self.digits(run)?),
+            ('M', 3) => self.parsed.month = Some(self.name(&[&locale.months_short])? + 1),
+            ('M', _) => self.parsed.month = Some(self.name(&[&locale.months, &locale.months_of])? + 1),
+            ('y', 1 | 2) => self.parsed.year = Some(full_year(self.digits(run)?)),
+            ('y', 3) => self.parsed.year = Some(self.reader.number(3, 4)?),
+            ('y', _) => self.parsed.year = Some(self.reader.number(run, run)?),
+            ('H' | 'h', _) => self.parsed.hour = self.digits(run)?,
+            ('m', _) => self.parsed.minute = self.digits(run)?,
+            ('s', _) => self.parsed.second = self.digits(run)?,
+            ('f', 1..=7) => self.parsed.fraction = self.reader.number(run, run)? * 10i64.pow(7 - run as u32),
             ('F', 1..=7) => {
                 let digits = self.reader.take(|byte| byte.is_ascii_digit(), run);
-                self.said.fraction = format!("{digits:0<7}").parse().ok()?;
+                self.parsed.fraction = format!("{digits:0<7}").parse().ok()?;
             }
             ('t', 1) => {
                 let firsts: Vec<&str> = locale.halves.iter().map(|half| first_letter(half)).collect();
-                self.said.afternoon = Some(self.name(&[&firsts])? == 1);
+                self.parsed.afternoon = Some(self.name(&[&firsts])? == 1);
             }
-            ('t', _) => self.said.afternoon = Some(self.name(&[&locale.halves])? == 1),
-            ('K', _) => self.said.offset = self.zone(2, true)?,
-            ('z', _) => self.said.offset = self.zone(run.min(2), run > 2)?,
+            ('t', _) => self.parsed.afternoon = Some(self.name(&[&locale.halves])? == 1),
+            ('K', _) => self.parsed.offset = self.zone(2, true)?,
+            ('z', _) => self.parsed.offset = self.zone(run.min(2), run > 2)?,
             ('g', _) => self.literal(locale.era)?,
             ('/', _) => (0..run).try_for_each(|_| self.separator(locale.separators[0], "/"))?,
             (':', _) => (0..run).try_for_each(|_| self.separator(locale.separators[1], ":"))?,
@@ -228,7 +229,7 @@ pub(crate) fn general(text: &str, locale: &Locale, today: Option<Civil>) -> Opti
     let mut reader = General {
         rest: text,
         locale,
-        said: Said::default(),
+        parsed: ParsedDate::default(),
         numbers: Vec::new(),
         timed: false,
         after_digit: false,
@@ -238,13 +239,13 @@ pub(crate) fn general(text: &str, locale: &Locale, today: Option<Civil>) -> Opti
         reader.token()?;
     }
     reader.place_numbers()?;
-    reader.said.moment(today)
+    reader.parsed.moment(today)
 }
 
 struct General<'a> {
     rest: &'a str,
     locale: &'a Locale,
-    said: Said,
+    parsed: ParsedDate,
     /// Numbers that are not a time: what they mean and how many digits they have.
     numbers: Vec<(i64, usize)>,
     timed: bool,
@@ -287,14 +288,15 @@ impl General<'_> {
         let mut reader = Reader { rest: self.rest };
         reader.clock(&mut civil)?;
         (self.rest, self.timed, self.after_time) = (reader.rest, true, true);
-        let said = &mut self.said;
-        (said.hour, said.minute, said.second, said.fraction) = (civil.hour, civil.minute, civil.second, civil.fraction);
+        let parsed = &mut self.parsed;
+        (parsed.hour, parsed.minute, parsed.second, parsed.fraction) =
+            (civil.hour, civil.minute, civil.second, civil.fraction);
         Some(())
     }
 
     fn offset(&mut self) -> Option<()> {
         let mut reader = Reader { rest: self.rest };
-        self.said.offset = reader.zone()?;
+        self.parsed.offset = reader.zone()?;
         self.rest = reader.rest;
         Some(())
     }
@@ -308,13 +310,13 @@ impl General<'_> {
         }
         let months: [&[&str]; 3] = [&locale.months, &locale.months_of, &locale.months_short];
         if let Some((index, rest)) = longest_word(self.rest, &months) {
-            (self.said.month, self.rest) = (Some(index + 1), rest);
+            (self.parsed.month, self.rest) = (Some(index + 1), rest);
         } else if let Some((index, rest)) = longest_word(self.rest, &[&locale.days, &locale.days_short]) {
-            (self.said.weekday, self.rest) = (Some(index), rest);
+            (self.parsed.weekday, self.rest) = (Some(index), rest);
         } else if let Some((index, rest)) = longest_word(self.rest, &[&locale.halves, &["AM", "PM"]]) {
-            (self.said.afternoon, self.rest) = (Some(index == 1), rest);
+            (self.parsed.afternoon, self.rest) = (Some(index == 1), rest);
         } else if let Some((_, rest)) = longest_word(self.rest, &[&["Z", "GMT", "UTC"]]) {
-            (self.said.offset, self.rest) = (Some(0), rest);
+            (self.parsed.offset, self.rest) = (Some(0), rest);
         } else {
             let rest = self.rest.strip_prefix(['T', 't']).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
             self.rest = rest.or(filler)?;
@@ -329,25 +331,25 @@ impl General<'_> {
         let long = |(_, digits): &(i64, usize)| *digits >= 3;
         let year_of = |(year, digits): (i64, usize)| if digits <= 2 { full_year(year) } else { year };
         let year_first = self.numbers.first().is_some_and(long);
-        match (self.said.month.is_some(), self.numbers.as_slice()) {
+        match (self.parsed.month.is_some(), self.numbers.as_slice()) {
             (_, []) => {}
-            (true, [only]) if long(only) => self.said.year = Some(only.0),
-            (true, [only]) => self.said.day = Some(only.0),
+            (true, [only]) if long(only) => self.parsed.year = Some(only.0),
+            (true, [only]) => self.parsed.day = Some(only.0),
             (true, &[first, second]) => {
                 let first_is_year = year_first || (!long(&second) && place('y') < place('d'));
                 let (year, day) = if first_is_year { (first, second) } else { (second, first) };
-                (self.said.year, self.said.day) = (Some(year_of(year)), Some(day.0));
+                (self.parsed.year, self.parsed.day) = (Some(year_of(year)), Some(day.0));
             }
             (false, &[first, second]) if year_first => {
-                (self.said.year, self.said.month) = (Some(first.0), Some(second.0));
+                (self.parsed.year, self.parsed.month) = (Some(first.0), Some(second.0));
             }
             (false, &[first, second]) if long(&second) => {
-                (self.said.month, self.said.year) = (Some(first.0), Some(second.0));
+                (self.parsed.month, self.parsed.year) = (Some(first.0), Some(second.0));
             }
             (false, &[first, second]) => {
                 let day_first = place('d') < place('M');
                 let (day, month) = if day_first { (first, second) } else { (second, first) };
-                (self.said.day, self.said.month) = (Some(day.0), Some(month.0));
+                (self.parsed.day, self.parsed.month) = (Some(day.0), Some(month.0));
             }
             (false, &[a, b, c]) => {
                 let mut order = [(place('y'), 'y'), (place('M'), 'M'), (place('d'), 'd')];
@@ -360,9 +362,9 @@ impl General<'_> {
                 }
                 for ((_, letter), number) in order.into_iter().zip([a, b, c]) {
                     match letter {
-                        'y' => self.said.year = Some(year_of(number)),
-                        'M' => self.said.month = Some(number.0),
-                        _ => self.said.day = Some(number.0),
+                        'y' => self.parsed.year = Some(year_of(number)),
+                        'M' => self.parsed.month = Some(number.0),
+                        _ => self.parsed.day = Some(number.0),
                     }
                 }
             }

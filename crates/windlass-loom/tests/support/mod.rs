@@ -188,7 +188,7 @@ fn task(plan: &Plan, task: &Task, out: &mut String) {
             write!(out, " {tool}({})", expression(plan, effect.input))
         }
         Action::Post(post) => write!(out, " posts to {}", expression(plan, post.to)),
-        Action::Tell { kind, data } => write!(out, " tells {kind} {}", expression(plan, *data)),
+        Action::PublishEvent { kind, data } => write!(out, " tells {kind} {}", expression(plan, *data)),
         Action::Reply { value, good } => {
             let good = good.map(|good| format!(" good if {}", expression(plan, good))).unwrap_or_default();
             write!(out, " replies {}{good}", expression(plan, *value))

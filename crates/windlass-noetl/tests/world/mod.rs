@@ -149,7 +149,7 @@ pub(crate) async fn run_tools(texts: &[&str], input: &str, tools: Tools) -> (Arc
 
 impl Ran {
     /// The output, or the status and the code of the error.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn output(&self) -> String {
         match &self.report.error {
             None => to_json(&self.report.output),
             Some(error) => format!("{} {}", self.report.status.as_str(), error.code),
@@ -161,7 +161,7 @@ impl Ran {
     }
 
     /// Events of one kind, by path.
-    pub(crate) fn told(&self, kind: &str) -> Vec<&str> {
+    pub(crate) fn event_paths(&self, kind: &str) -> Vec<&str> {
         self.events.iter().filter(|event| event.type_name() == kind).map(|event| &*event.path).collect()
     }
 

@@ -34,15 +34,15 @@ pub trait RunDecorator: Send {
     ///
     /// This reaches live subscribers and readers of runs in memory. Readers of a journaled run read the journal, which has
     /// all events: a decorator can neither hide nor invent any of them.
-    fn write_to_event_stream(&mut self, event: Event, show: &mut dyn FnMut(Event)) {
-        show(event);
+    fn write_to_event_stream(&mut self, event: Event, emit: &mut dyn FnMut(Event)) {
+        emit(event);
     }
 
     /// The run has answered whoever started it.
     fn replied(&mut self, _reply: &Reply) {}
 
     /// The run has ended, durably. `show` passes on events that were held back: afterwards nobody listens.
-    fn ended(&mut self, _result: &RunResult, _show: &mut dyn FnMut(Event)) {}
+    fn ended(&mut self, _result: &RunResult, _emit: &mut dyn FnMut(Event)) {}
 
     /// The run leaves memory, because it has ended, only waits, or the engine closes.
     fn close(&mut self) {}

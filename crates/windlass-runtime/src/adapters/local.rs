@@ -212,7 +212,7 @@ impl TickSource for Local {
         if waiting.poll {
             return Next::Nothing;
         }
-        if waiting.untold {
+        if waiting.idle_event_pending {
             return Next::Timer;
         }
         if let Some(at) = waiting.until {
@@ -288,7 +288,7 @@ impl Children for Local {
 impl Outward for Local {
     fn write_to_event_stream(&mut self, event: Event) {
         if let Some(feed) = &self.feed {
-            feed.show(event);
+            feed.publish(event);
         }
     }
 }

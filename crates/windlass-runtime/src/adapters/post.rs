@@ -113,7 +113,7 @@ impl Post {
             // In the same transaction as the tick: a parent sees no reply that could be lost, and loses none.
             if let Command::Reply(reply) = command {
                 let (status, outcome) = reply.call_result();
-                self.messages.extend(self.word_to_parent(status, outcome, tick.at));
+                self.messages.extend(self.parent_message(status, outcome, tick.at));
             }
         }
     }
@@ -136,7 +136,7 @@ impl Post {
             waits: self.waits(state),
             blobs,
             consumed: std::mem::take(&mut self.consumed),
-            send: self.news(state),
+            send: self.outgoing_messages(state),
             call_off: std::mem::take(&mut self.unwanted),
             ..self.empty_batch()
         }
@@ -191,10 +191,10 @@ impl Post {
     }
 
     /// What other runs must hear, in the same transaction.
-    fn news(&mut self, state: &State) -> Vec<InboxRow> {
-        let mut news = std::mem::take(&mut self.messages);
-        news.extend(self.news_for_parent(state));
-        news
+    fn outgoing_messages(&mut self, state: &State) -> Vec<InboxRow> {
+        let mut messages = std::mem::take(&mut self.messages);
+        messages.extend(self.end_message_for_parent(state));
+        messages
     }
 
     /// A child that is no longer wanted is told so even if this process dies right here. One that does not exist yet is
@@ -208,18 +208,18 @@ impl Post {
     }
 
     /// The end of a child is a message to its parent, unless it has replied.
-    fn news_for_parent(&self, state: &State) -> Option<InboxRow> {
+    fn end_message_for_parent(&self, state: &State) -> Option<InboxRow> {
         let result = state.result().filter(|result| result.reply.is_none())?;
         let outcome = TaskOutcome {
             output: result.output.clone(),
             error: result.error.clone(),
             ..TaskOutcome::success(Value::Null)
         };
-        self.word_to_parent(result.status, outcome, state.now)
+        self.parent_message(result.status, outcome, state.now)
     }
 
     /// One word for one call: a second one under the same name would be dropped by the store.
-    fn word_to_parent(&self, status: Status, outcome: TaskOutcome, at: Timestamp) -> Option<InboxRow> {
+    fn parent_message(&self, status: Status, outcome: TaskOutcome, at: Timestamp) -> Option<InboxRow> {
         let (parent, call) = self.options.parent.as_ref()?;
         let tick = TickKind::CallResult { call: *call, status, outcome };
         let request_id = format!("child:{}", self.options.run).into();

@@ -91,7 +91,7 @@ impl Inner {
         let verdicts = self.store.append(vec![batch])?;
         if poisoned && verdicts.first() == Some(&Verdict::Committed) {
             self.recovery().set_aside += 1;
-            self.tell_change(&row.run, RunStatus::Quarantined);
+            self.publish_change(&row.run, RunStatus::Quarantined);
             error!(run = &*row.run, why, "quarantined");
         }
         Ok(())
@@ -141,7 +141,7 @@ pub(super) async fn caught<T>(
 }
 
 pub(super) fn defect(run: &Arc<str>, panic: &(dyn Any + Send)) -> RuntimeError {
-    let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    let why = format!("the engine has a defect and stopped: {}", said.unwrap_or("it did not say why"));
+    let message = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    let why = format!("the engine has a defect and stopped: {}", message.unwrap_or("it did not say why"));
     RuntimeError::Quarantined { run: run.to_string(), why }
 }

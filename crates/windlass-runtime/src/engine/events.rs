@@ -74,7 +74,7 @@ impl Feed {
     }
 
     /// The one way by which an event leaves a run. It is durable, as far as the run's events ever are.
-    pub(crate) fn show(&self, event: Event) {
+    pub(crate) fn publish(&self, event: Event) {
         if let Some(live) = self.live.get().filter(|live| live.receiver_count() > 0) {
             // A subscriber that has just gone misses nothing.
             let _ = live.send(event.clone());
@@ -227,7 +227,7 @@ impl EventReader {
         moved.as_mut().enable();
         if let Some(kept) = feed.kept() {
             let first = kept.events.front().map_or(self.after.saturating_add(1), |first| first.seq);
-            self.tell_gap(first, kept.events.front().map(|event| event.at));
+            self.push_gap_event(first, kept.events.front().map(|event| event.at));
             // Their numbers rise; a decorator may have left some out.
             let skip = kept.events.partition_point(|event| event.seq <= self.after);
             self.read.extend(kept.events.iter().skip(skip).take(EVENTS_AT_ONCE).cloned());
@@ -244,7 +244,7 @@ impl EventReader {
         self.done = true;
         let Some(row) = self.inner.store.run(&self.run)? else { return Ok(()) };
         let Some(report) = FinalReport::kept_in(&row)? else { return Ok(()) };
-        self.tell_gap(report.events + 1, None);
+        self.push_gap_event(report.events + 1, None);
         Ok(())
     }
 
@@ -291,20 +291,20 @@ impl EventReader {
 
     fn read_row(&mut self, row: &JournalRow) -> Result<(), RuntimeError> {
         self.next_tick = Some(row.first_tick + u64::from(row.ticks));
-        let entries: Vec<Told> = codec::decode(&row.body, "the journal")?;
+        let entries: Vec<JournaledEvents> = codec::decode(&row.body, "the journal")?;
         let given = self.read.back().map_or(self.after, |last| last.seq);
         let mut events =
             entries.into_iter().flat_map(|entry| entry.events).filter(|event| event.seq > given).peekable();
         if let Some(first) = events.peek() {
             let (seq, at) = (first.seq, first.at);
-            self.tell_gap(seq, Some(at));
+            self.push_gap_event(seq, Some(at));
         }
         self.read.extend(events);
         Ok(())
     }
 
     /// Events before this one are no longer there.
-    fn tell_gap(&mut self, next: u64, at: Option<Timestamp>) {
+    fn push_gap_event(&mut self, next: u64, at: Option<Timestamp>) {
         let from = self.read.back().map_or(self.after, |last| last.seq).saturating_add(1);
         if next <= from {
             return;
@@ -322,6 +322,6 @@ fn is_over(row: &RunRow) -> bool {
 
 /// A tick of the journal, of which only the events are read.
 #[derive(Deserialize)]
-struct Told {
+struct JournaledEvents {
     events: Vec<Event>,
 }

@@ -60,7 +60,7 @@ pub(super) struct Called {
 }
 
 impl Restarted {
-    fn told(&self) -> Forked {
+    fn to_fork_origin(&self) -> Forked {
         Forked { run: self.run.clone(), path: self.path.clone(), retry: self.retry }
     }
 
@@ -136,7 +136,7 @@ impl Engine {
         let from = Restarted { run, path, retry: true, occurrence: None, set: None, at: moment };
         state.begin_anew(&id);
         (state.run.parent, state.run.trace) = (Some(parent.clone()), trace.clone());
-        state.forked = Some(Box::new(from.told()));
+        state.forked = Some(Box::new(from.to_fork_origin()));
         state.go_on_at(&old.program, at);
         let how = RunOptions { parent: Some((parent, call)), depth, trace, from: Some(from), ..old.how_again(self) };
         let blobs = needed(&*self.inner.store, &codec::state_bytes(&state).0)?;
@@ -174,7 +174,7 @@ impl Engine {
         let run: Arc<str> = id.clone().unwrap_or_else(new_run_id).into();
         self.inner.has_tools(&run, &old.program)?;
         state.begin_anew(&run);
-        state.forked = Some(Box::new(from.told()));
+        state.forked = Some(Box::new(from.to_fork_origin()));
         state.go_on_at(&old.program, real_now());
         let how = RunOptions { from: Some(from.clone()), ..old.how_again(self) };
         blobs.extend(needed(&*self.inner.store, &codec::state_bytes(&state).0)?);

@@ -150,7 +150,7 @@ pub(crate) struct Inner {
     /// Nothing new is begun.
     draining: Arc<AtomicBool>,
     /// That it closes: all runs that were there have been told.
-    told: watch::Sender<bool>,
+    close_announced: watch::Sender<bool>,
     decorators: Option<DecoratorFactory>,
     recovery: Mutex<Recovery>,
     pub counts: figures::Counts,
@@ -297,7 +297,7 @@ impl Engine {
             changes: broadcast::channel(CHANGES_KEPT).0,
             closing: AtomicBool::new(false),
             draining: Arc::default(),
-            told: watch::channel(false).0,
+            close_announced: watch::channel(false).0,
             decorators: options.decorators,
             recovery: Mutex::new(Recovery { going_on: options.adopt, ..Recovery::default() }),
             counts: figures::Counts::default(),
@@ -414,7 +414,7 @@ impl Engine {
     /// Comes to an end when the engine takes no more, and every run has been told.
     pub async fn closing(&self) {
         // The sender lives as long as the engine does.
-        let _ = self.inner.told.subscribe().wait_for(|told| *told).await;
+        let _ = self.inner.close_announced.subscribe().wait_for(|announced| *announced).await;
     }
 
     async fn let_go(&self, how: impl Fn() -> crate::adapters::Mail) {
@@ -433,7 +433,7 @@ impl Engine {
             // A loop that has just ended needs no telling.
             let _ = mailbox.send(how());
         }
-        self.inner.told.send_replace(true);
+        self.inner.close_announced.send_replace(true);
         for mailbox in mailboxes {
             mailbox.closed().await;
         }
@@ -543,16 +543,16 @@ impl Inner {
         self.runs().get(run).is_some_and(|tracked| tracked.mailbox.is_some())
     }
 
-    pub(crate) fn tell_end(&self, run: &str, end: RunEnd) {
-        self.tell_end_if(run, end, |_| true);
+    pub(crate) fn publish_end(&self, run: &str, end: RunEnd) {
+        self.publish_end_if(run, end, |_| true);
     }
 
     /// The same from a loop that has let go of a run: somebody else may have brought it back by now, and goes on with it.
-    pub(crate) fn tell_end_of(&self, run: &str, mailbox: &Mailbox, end: RunEnd) {
-        self.tell_end_if(run, end, |tracked| tracked.is_in(mailbox));
+    pub(crate) fn publish_end_from_loop(&self, run: &str, mailbox: &Mailbox, end: RunEnd) {
+        self.publish_end_if(run, end, |tracked| tracked.is_in(mailbox));
     }
 
-    fn tell_end_if(&self, run: &str, end: RunEnd, fits: impl Fn(&Tracked) -> bool) {
+    fn publish_end_if(&self, run: &str, end: RunEnd, fits: impl Fn(&Tracked) -> bool) {
         let mut runs = self.runs();
         if !runs.get(run).is_some_and(fits) {
             return;
@@ -567,7 +567,7 @@ impl Inner {
         }
     }
 
-    pub(crate) fn tell_change(&self, run: &Arc<str>, status: RunStatus) {
+    pub(crate) fn publish_change(&self, run: &Arc<str>, status: RunStatus) {
         if self.changes.receiver_count() > 0 {
             // Whoever has just gone need not hear it.
             let _ = self.changes.send(RunChange { run: run.clone(), status });

@@ -428,7 +428,7 @@ impl Inner {
                     self.postpone(run, &error);
                 }
                 if !looped {
-                    self.tell_end(run, RunEnd::Failed(error));
+                    self.publish_end(run, RunEnd::Failed(error));
                 }
                 false
             }

@@ -161,7 +161,7 @@ impl Inner {
             virtual_time,
             kept: self.keep == Keep::Journal,
             taken,
-            told: None,
+            published_status: None,
         };
         // Not the caller's: a run outlives the request that has started it.
         let span = debug_span!(parent: None, "run", run = &*run, definition = &*program.plan.name, epoch);
@@ -206,7 +206,7 @@ impl Inner {
                 None
             }
             Ok(Exit::Closed) => {
-                self.tell_end_of(run, mailbox, RunEnd::Left);
+                self.publish_end_from_loop(run, mailbox, RunEnd::Left);
                 None
             }
             Err(error) => {
@@ -216,7 +216,7 @@ impl Inner {
                 if comes_back {
                     self.postpone(run, &error);
                 }
-                self.tell_end_of(run, mailbox, RunEnd::Failed(error.clone()));
+                self.publish_end_from_loop(run, mailbox, RunEnd::Failed(error.clone()));
                 // Whoever has the run instead goes on with it; of any other error its parent would never hear.
                 let elsewhere = matches!(error, RuntimeError::Fenced | RuntimeError::RunExists(_));
                 if let (Some(parent), false) = (parent, comes_back || elsewhere || self.waits_for_a_person(&error)) {
@@ -245,13 +245,13 @@ struct Hosted<A> {
     kept: bool,
     taken: Option<Arc<Taken>>,
     /// The status that whoever listens was told last.
-    told: Option<RunStatus>,
+    published_status: Option<RunStatus>,
 }
 
 impl<A> Hosted<A> {
-    fn tell(&mut self, status: RunStatus) {
-        if self.told.replace(status) != Some(status) {
-            self.engine.tell_change(&self.run, status);
+    fn publish_status(&mut self, status: RunStatus) {
+        if self.published_status.replace(status) != Some(status) {
+            self.engine.publish_change(&self.run, status);
         }
     }
 }
@@ -277,7 +277,7 @@ impl<A: Adapter> Journal for Hosted<A> {
             // Whoever started the run may have gone.
             let _ = begun.send(());
         }
-        self.tell(standing(state, self.kept, self.virtual_time));
+        self.publish_status(standing(state, self.kept, self.virtual_time));
         if state.result().is_some() {
             self.report = Some(FinalReport::of(&self.program, state));
         }
@@ -294,7 +294,7 @@ impl<A: Adapter> Journal for Hosted<A> {
 
     async fn release(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         self.inner.journal().release(state, blobs).await?;
-        self.tell(resting(state));
+        self.publish_status(resting(state));
         Ok(())
     }
 }
@@ -317,7 +317,7 @@ impl<A: Adapter> Outward for Hosted<A> {
         self.inner.outward().ended(result);
         self.engine.counts.ended(&self.program.plan.name, result.status);
         if let Some(report) = self.report.take() {
-            self.engine.tell_end(&self.run, RunEnd::Ended(Arc::new(report)));
+            self.engine.publish_end(&self.run, RunEnd::Ended(Arc::new(report)));
         }
         if let Some(parent) = &self.parent {
             // The message was written with the last tick.
@@ -351,7 +351,7 @@ impl Inner {
         self.runtime.clone().spawn(async move {
             let (call, run) = (child.call, parent.clone());
             let engine = super::Engine { inner: self.clone(), live: false };
-            let told = match engine.start_named(parent, child, clock, mends).await {
+            let notified = match engine.start_named(parent, child, clock, mends).await {
                 // One that lives in another process sends word of its end all the same.
                 Ok(()) | Err(RuntimeError::Owned { .. } | RuntimeError::Closing) => Ok(()),
                 // Its parent knows.
@@ -363,10 +363,10 @@ impl Inner {
                     | RuntimeError::Plan(_)
                     | RuntimeError::CallDepth { .. }
                     | RuntimeError::ChildExists(_)),
-                ) => self.tell_not_started(&run, call, &error),
+                ) => self.report_child_not_started(&run, call, &error),
                 Err(error) => Err(error),
             };
-            if let Err(error) = told {
+            if let Err(error) = notified {
                 // Whether the child will run is not known: the parent cannot go on before somebody has looked.
                 self.stop_run(&run, error);
             }
@@ -387,7 +387,7 @@ impl Inner {
     }
 
     /// A call that cannot be made is its end.
-    fn tell_not_started(&self, parent: &Arc<str>, call: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
+    fn report_child_not_started(&self, parent: &Arc<str>, call: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
         let info = match error {
             RuntimeError::CallDepth { .. } => ErrorInfo::new("CallDepth", "limit", error.to_string())
                 .hint("look at the call that never stops, or raise `call_depth_max`"),
@@ -411,7 +411,7 @@ impl Inner {
     /// Lets go of a run because of something that happened outside its loop. It can be resumed.
     pub(super) fn stop_run(&self, run: &Arc<str>, error: RuntimeError) {
         let mailbox = self.runs().get(run).and_then(|tracked| tracked.mailbox.clone());
-        self.tell_end(run, RunEnd::Failed(error));
+        self.publish_end(run, RunEnd::Failed(error));
         if let Some(mailbox) = mailbox {
             // A loop that has just ended needs no telling.
             let _ = mailbox.send(Mail::Close);

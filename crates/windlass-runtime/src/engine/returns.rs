@@ -63,7 +63,7 @@ impl Engine {
         let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
         let handle = self.track(&run, watch);
         if let Some(report) = report_of(&row)? {
-            self.inner.tell_end(&run, RunEnd::Ended(Arc::new(report)));
+            self.inner.publish_end(&run, RunEnd::Ended(Arc::new(report)));
             return Ok(handle);
         }
         if row.status == RunStatus::Quarantined && !unpause {
@@ -148,7 +148,7 @@ impl Inner {
             Claim::Owned { epoch } => epoch,
             Claim::HeldBy(owner) => return Err(RuntimeError::Owned { run: run.to_string(), owner }),
             Claim::NoSuchRun => return Err(RuntimeError::NoSuchRun(run.to_string())),
-            Claim::Ended => return self.ended_meanwhile(run),
+            Claim::Ended => return self.publish_stored_end(run),
             Claim::NeedsNewer { format } => return Ok(check_run_format(run, format)?),
         };
         let Loaded { program, image, how, taken } = self.load(run, epoch).await?;
@@ -259,10 +259,10 @@ impl Inner {
         }
     }
 
-    fn ended_meanwhile(&self, run: &Arc<str>) -> Result<(), RuntimeError> {
+    fn publish_stored_end(&self, run: &Arc<str>) -> Result<(), RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
         if let Some(report) = report_of(&row)? {
-            self.tell_end(run, RunEnd::Ended(Arc::new(report)));
+            self.publish_end(run, RunEnd::Ended(Arc::new(report)));
         }
         Ok(())
     }

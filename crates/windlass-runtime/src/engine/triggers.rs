@@ -73,7 +73,7 @@ impl Engine {
                 }
             }
         };
-        let told = Delivery { input: &input, beside: &beside };
+        let delivered = Delivery { input: &input, beside: &beside };
         let mut runs = BTreeMap::new();
         let (now, mut inputs, unmet) = loop {
             // Runs begin after the first of them. If that is there, the delivery is looked at as it was then.
@@ -82,7 +82,7 @@ impl Engine {
                 is_same_delivery(row, plan, whole)?;
             }
             let now = before.as_ref().map_or_else(real_now, |row| row.created_at);
-            let Admitted { inputs, unmet } = self.admit(&program, trigger, told, now, &delivery)?;
+            let Admitted { inputs, unmet } = self.admit(&program, trigger, delivered, now, &delivery)?;
             let mut inputs = inputs.into_iter().enumerate();
             let Some(begin) = inputs.next() else { break (now, inputs, unmet) };
             let started = start(now, begin).await;
@@ -122,14 +122,14 @@ impl Engine {
         &self,
         program: &Program,
         trigger: &Trigger,
-        told: Delivery<'_>,
+        delivered: Delivery<'_>,
         now: Timestamp,
         delivery: &str,
     ) -> Result<Admitted, RuntimeError> {
         let seed = seed_of(delivery);
         let mut values = BlobCache::default();
         loop {
-            match admit(program, trigger, told, now, seed, &mut values) {
+            match admit(program, trigger, delivered, now, seed, &mut values) {
                 Ok(admitted) => return Ok(admitted),
                 Err(Refused::Because(error)) => return Err(RuntimeError::Delivery(error)),
                 Err(Refused::NeedBlobs(hashes)) => recovery::fetch(&*self.inner.store, &hashes, &mut values)?,

@@ -24,17 +24,17 @@ pub struct StoredEvents {
 
 /// One event, or the range that retention has dropped.
 #[derive(Clone, Debug)]
-pub enum Piece {
+pub enum StoredEvent {
     Event(Event),
     Trimmed { from: u64, to: u64 },
 }
 
-impl Piece {
+impl StoredEvent {
     /// The number up to which a reader that has this one has seen all.
     pub fn seq(&self) -> u64 {
         match self {
-            Piece::Event(event) => event.seq,
-            Piece::Trimmed { to, .. } => *to,
+            StoredEvent::Event(event) => event.seq,
+            StoredEvent::Trimmed { to, .. } => *to,
         }
     }
 }
@@ -46,13 +46,13 @@ impl StoredEvents {
     }
 
     /// The next events that are durable; none when there are no more at the moment.
-    pub fn read(&mut self, store: &dyn StoreRead) -> Result<Vec<Piece>, RuntimeError> {
+    pub fn read(&mut self, store: &dyn StoreRead) -> Result<Vec<StoredEvent>, RuntimeError> {
         self.read_rows(store, ROWS_AT_ONCE)
     }
 
     /// The same from so many rows of the journal.
-    pub fn read_rows(&mut self, store: &dyn StoreRead, rows: u32) -> Result<Vec<Piece>, RuntimeError> {
-        let mut pieces = Vec::new();
+    pub fn read_rows(&mut self, store: &dyn StoreRead, rows: u32) -> Result<Vec<StoredEvent>, RuntimeError> {
+        let mut events = Vec::new();
         for row in store.journal_by_event(&self.run, self.seen.saturating_add(1), rows)? {
             let entries: Vec<TickEntry> = codec::decode(&row.body, "the journal")?;
             for event in entries.into_iter().flat_map(|entry| entry.events) {
@@ -60,13 +60,13 @@ impl StoredEvents {
                     continue;
                 }
                 if event.seq > self.seen + 1 {
-                    pieces.push(Piece::Trimmed { from: self.seen + 1, to: event.seq - 1 });
+                    events.push(StoredEvent::Trimmed { from: self.seen + 1, to: event.seq - 1 });
                 }
                 self.seen = event.seq;
-                pieces.push(Piece::Event(event));
+                events.push(StoredEvent::Event(event));
             }
         }
-        Ok(pieces)
+        Ok(events)
     }
 
     pub fn seen(&self) -> u64 {
@@ -105,10 +105,10 @@ pub fn last_before(store: &dyn StoreRead, row: &RunRow, time: Timestamp) -> Resu
 }
 
 /// The contract's object: the five fixed fields, then the event's own beside them.
-pub fn event_value(run: &str, piece: &Piece) -> Value {
-    match piece {
-        Piece::Event(event) => event_of_run(run, event),
-        Piece::Trimmed { from, to } => {
+pub fn event_value(run: &str, event: &StoredEvent) -> Value {
+    match event {
+        StoredEvent::Event(event) => event_of_run(run, event),
+        StoredEvent::Trimmed { from, to } => {
             let kind = EventKind::EventsTrimmed { from: *from, to: *to };
             event_of_run(run, &Event { seq: *to, at: Timestamp::default(), path: "".into(), kind })
         }

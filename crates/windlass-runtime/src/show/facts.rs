@@ -7,7 +7,7 @@ use windlass_core::plan::{Amount, NodeKind, Plan};
 use windlass_core::{EventKind, LoopEventLimits, LoopSummary, Reason, Status};
 use windlass_store::StoreRead;
 
-use super::{Piece, StoredEvents};
+use super::{StoredEvent, StoredEvents};
 use crate::codec::{self, TurnPack};
 use crate::{FinalReport, RuntimeError};
 
@@ -74,16 +74,16 @@ fn computed_limits(
         if wanted.is_empty() {
             break;
         }
-        let pieces = events.read(store)?;
-        if pieces.is_empty() {
+        let page = events.read(store)?;
+        if page.is_empty() {
             break;
         }
-        for piece in pieces {
-            let Piece::Event(event) = piece else { continue };
-            let EventKind::LoopStarted { limits: told, .. } = &event.kind else { continue };
+        for stored in page {
+            let StoredEvent::Event(event) = stored else { continue };
+            let EventKind::LoopStarted { limits: started_limits, .. } = &event.kind else { continue };
             if wanted.contains(&&event.path) {
                 wanted.retain(|name| **name != event.path);
-                limits.extend(turns_of(told).map(|most| (event.path.clone(), most)));
+                limits.extend(turns_of(started_limits).map(|most| (event.path.clone(), most)));
             }
         }
     }

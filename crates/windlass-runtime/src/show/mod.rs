@@ -11,31 +11,35 @@ mod tree;
 mod turns;
 
 use events::hint_of_run;
-pub use events::{Piece, StoredEvents, event_value, last_before, newest_event};
+pub use events::{StoredEvent, StoredEvents, event_value, last_before, newest_event};
 pub use facts::{LoopFact, LoopFacts, loop_facts, turns_most, turns_of};
 pub use image::{Seen, duration_of, error_of, live_owner, now_of, report_of, status_of};
 pub use places::span_of;
 pub use tree::{path_of_frame, pause_tree, running_turns, tree_value};
 pub use turns::{Cell, LoopSeen, TurnPage, loops_of, strip, turn_value, turns_page};
 
-use windlass_core::{ErrorInfo, Hearing, START_EVENT};
+use windlass_core::{ErrorInfo, START_EVENT, SignalDelivery};
 
 /// What became of a signal, as far as it can be told when it was left for the run: the sentence where nobody waits for it. `how`
 /// is how the run stood before.
-pub fn unheard(how: Hearing, name: &str, place: Option<&str>) -> Option<(&'static str, String)> {
-    match (how, place) {
-        (Hearing::Heard, _) => None,
-        (Hearing::Kept, _) => {
+pub fn undelivered_signal_note(
+    delivery: SignalDelivery,
+    name: &str,
+    place: Option<&str>,
+) -> Option<(&'static str, String)> {
+    match (delivery, place) {
+        (SignalDelivery::Delivered, _) => None,
+        (SignalDelivery::Buffered, _) => {
             Some(("kept", format!("nothing waits for `{name}` now: it is kept until something does")))
         }
-        (Hearing::Dropped, Some(place)) => Some((
+        (SignalDelivery::Dropped, Some(place)) => Some((
             "dropped",
             format!("`{place}` does not wait for `{name}` now, and nobody else hears it: it changes nothing"),
         )),
-        (Hearing::Dropped, None) if name == START_EVENT => {
+        (SignalDelivery::Dropped, None) if name == START_EVENT => {
             Some(("dropped", format!("`{name}` is how a run begins, and this one has: it changes nothing")))
         }
-        (Hearing::Dropped, None) => Some((
+        (SignalDelivery::Dropped, None) => Some((
             "dropped",
             format!("nothing waits for `{name}` now, and too many of them are kept already: it changes nothing"),
         )),

@@ -34,7 +34,7 @@ fn task_span(plan: &Plan, node: &Node, label: &str) -> Option<SourceSpan> {
         Action::Evaluate(expression) => *expression,
         Action::Node(inner) => return Some(plan.node(*inner).span),
         Action::Post(post) => post.to,
-        Action::Tell { data, .. } => *data,
+        Action::PublishEvent { data, .. } => *data,
         Action::Write(_) | Action::End { .. } | Action::Reply { .. } => return None,
     };
     plan.expressions.get(expression.0 as usize).map(|expression| expression.span)

@@ -167,7 +167,7 @@ fn task_name(action: &Action) -> &'static str {
         Action::Reply { .. } => "task reply",
         Action::Node(_) => "task node",
         Action::Post(_) => "task post",
-        Action::Tell { .. } => "task tell",
+        Action::PublishEvent { .. } => "task tell",
     }
 }
 

@@ -140,7 +140,7 @@ pub(crate) fn pipelined() -> Plan {
     let entry = value(r#"{"of": "@item()", "was": "@variables('status')"}"#);
     let sink = effect("sink", "flaky", value(r#"{"fail": 1, "got": "@variables('_prev')"}"#));
     let done = effect("done", "count", value(r#""@variables('args')""#));
-    let told = value(r#"["@variables('event').name", "@variables('seen')"]"#);
+    let payload = value(r#"["@variables('event').name", "@variables('seen')"]"#);
     let failed = text(r#""@equals(variables('outcome').error.kind, 'http')""#, Mode::Guard);
     let backoff = Backoff {
         interval: Amount::Fixed(Duration::from_secs(60)),
@@ -160,7 +160,7 @@ pub(crate) fn pipelined() -> Plan {
         ..Place::new(name, vec![name.into()], body)
     };
     let arc =
-        NetArc { emits: "after".into(), on: ArcOn::Succeeded, when: None, payload: Some(told), writes: Vec::new() };
+        NetArc { emits: "after".into(), on: ArcOn::Succeeded, when: None, payload: Some(payload), writes: Vec::new() };
     let places = vec![place("fetch", fetch, vec![arc]), place("after", after, Vec::new())];
     let looping = Loop {
         on_turn_failure: TurnFailure::Count,

@@ -151,7 +151,7 @@ pub(crate) async fn answer(
 }
 
 fn accepted(run: String, answer: &'static str) -> (StatusCode, axum::Json<Answered>) {
-    (StatusCode::ACCEPTED, axum::Json(Answered { run, answer, note: None }))
+    (StatusCode::ACCEPTED, axum::Json(Answered { run, delivery: answer, note: None }))
 }
 
 /// What a call with a key is known by, for as long as its run is there: another body is another call.

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::hearing;
-use windlass_runtime::show::{Seen, loops_of, unheard};
+use windlass_runtime::show::{Seen, loops_of, undelivered_signal_note};
 use windlass_runtime::{Answer, Request, Restart, RunHandle, RuntimeError, new_run_id};
 use windlass_store::RunStatus;
 use windlass_tools::approval;
@@ -31,7 +31,7 @@ pub(crate) struct Answered {
     pub run: String,
     /// delivered: whoever has the run acts on it now; kept: it is acted on when the run goes on, or when something waits for it;
     /// dropped: it is for one place, which does not wait for it; repeated: the same was asked before
-    pub answer: &'static str,
+    pub delivery: &'static str,
     /// What that means for a signal that nothing waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -178,14 +178,14 @@ pub(crate) async fn signal(
     place.iter().try_for_each(|place| short("place", place))?;
     let checked = approval::check_signal(&*app.store, &run, &name, place.as_deref(), Some(&payload)).await;
     checked.map_err(approvals::refused)?;
-    let unheard = unheard_now(&app, &run, &name, &payload, place.as_deref()).await?;
+    let undelivered = undelivered_signal(&app, &run, &name, &payload, place.as_deref()).await?;
     let request = match place {
         Some(place) => Request::SignalTo { place, name, payload },
         None => Request::Signal { name, payload },
     };
-    match (ask(&app, &run, id, request).await?, unheard) {
+    match (ask(&app, &run, id, request).await?, undelivered_signal_note) {
         (Answer::Delivered | Answer::Kept, Some((answer, note))) => {
-            let answered = Answered { run, answer, note: Some(note) };
+            let answered = Answered { run, delivery, note: Some(note) };
             Ok((StatusCode::ACCEPTED, axum::Json(answered)).into_response())
         }
         (told, _) => answered(run, told),
@@ -193,7 +193,7 @@ pub(crate) async fn signal(
 }
 
 /// The answer to a signal that nothing waits for, as the run stands.
-async fn unheard_now(
+async fn undelivered_signal(
     app: &App,
     run: &str,
     name: &str,
@@ -211,8 +211,9 @@ async fn unheard_now(
         // One that cannot be read is told all the same.
         let Ok(program) = app.engine.program(&row.plan) else { return Ok(None) };
         let stored = || Seen::load(app.store.as_ref(), row, program.clone()).ok().map(|seen| seen.image.state);
-        let how = state.or_else(stored).map(|state| hearing(&program, &state, &name, &payload, place.as_ref()));
-        Ok(how.and_then(|how| unheard(how, &name, place.as_deref())))
+        let delivery =
+            state.or_else(stored).map(|state| predict_delivery(&program, &state, &name, &payload, place.as_ref()));
+        Ok(delivery.and_then(|delivery| undelivered_signal_note(delivery, &name, place.as_deref())))
     };
     app.at_store(look).await
 }
@@ -307,7 +308,7 @@ fn answered(run: String, told: Answer) -> Result<Response, Problem> {
             return Err(problem.hint(format!("GET /api/v1/runs/{run} shows how")));
         }
     };
-    Ok((StatusCode::ACCEPTED, axum::Json(Answered { run, answer, note: None })).into_response())
+    Ok((StatusCode::ACCEPTED, axum::Json(Answered { run, delivery: answer, note: None })).into_response())
 }
 
 /// What makes repeats of one call one: for each kind of call and each token apart.

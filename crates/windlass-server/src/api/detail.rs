@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, EventKind, Program, State, frame_tree, usage_so_far};
 use windlass_runtime::show::{
-    Piece, Seen, StoredEvents, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
+    Seen, StoredEvent, StoredEvents, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
 };
 use windlass_runtime::{FinalReport, RunOptions, RuntimeError, StepReport, resolve_up_to, steps_of, why_set_aside};
 use windlass_store::{Parent, RunFilter, RunRow};
@@ -234,7 +234,7 @@ fn first_input(app: &App, row: &RunRow, left: &mut u64) -> Result<Value, Problem
     let store = app.store.as_ref();
     let first = StoredEvents::new(row.run.clone(), 0).read_rows(store, 1)?.into_iter().next();
     let input = match first {
-        Some(Piece::Event(event)) if event.seq == 1 => match event.kind {
+        Some(StoredEvent::Event(event)) if event.seq == 1 => match event.kind {
             EventKind::ExecutionRequested { input, .. } | EventKind::WorkflowHeld { input, .. } => Some(input),
             _ => None,
         },

@@ -5,11 +5,11 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
-use windlass_runtime::show::{Piece, StoredEvents, event_value, last_before};
+use windlass_runtime::show::{StoredEvent, StoredEvents, event_value, last_before};
 use windlass_value::Value;
 
 use super::models::{Page, row_of};
-use super::places::{Types, check_place};
+use super::places::{EventTypes, check_place};
 use super::runs::time_of;
 use super::take::{Query, RunId, page_size};
 use crate::auth::{Allowed, Read};
@@ -56,18 +56,18 @@ impl EventsQuery {
 }
 
 /// Which events a page has.
-struct Wanted {
+struct EventFilter {
     path: Option<String>,
-    types: Types,
+    types: EventTypes,
 }
 
-impl Wanted {
+impl EventFilter {
     fn is_all(&self) -> bool {
         self.path.is_none() && self.types.is_empty()
     }
 
-    fn fits(&self, piece: &Piece) -> bool {
-        let Piece::Event(event) = piece else { return true };
+    fn matches(&self, piece: &StoredEvent) -> bool {
+        let StoredEvent::Event(event) = piece else { return true };
         let inside = |path: &String| is_inside(&event.path, path);
         let of_type = self.types.is_empty() || self.types.contains(event.type_name());
         of_type && self.path.as_ref().is_none_or(inside)
@@ -119,7 +119,7 @@ pub(crate) async fn events(
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let after = last_seen(&headers)?.unwrap_or(query.after);
+    let after = last_event_id(&headers)?.unwrap_or(query.after);
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let (kind, form) = match (accept.contains(SSE), accept.contains(LINES)) {
         (true, _) => (SSE, Form::Sse),
@@ -137,7 +137,7 @@ pub(crate) async fn events(
     Ok(answer(kind, Tail::open(app, row, after, form, follow).await?))
 }
 
-fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let mut all = headers.get_all("last-event-id").iter();
     let Some(given) = all.next() else { return Ok(None) };
     let number = match given.to_str().map(str::trim) {
@@ -152,8 +152,8 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<Response, Problem> {
     let limit = page_size(query.limit, EVENTS, EVENTS_MAX)? as usize;
     let since = time_of("since", query.since)?;
-    let types = Types::of(query.r#type.as_deref())?;
-    let wanted = Wanted { path: query.path.filter(|path| !path.is_empty()), types };
+    let types = EventTypes::parse(query.r#type.as_deref())?;
+    let filter = EventFilter { path: query.path.filter(|path| !path.is_empty()), types };
     let all = after == 0 && since.is_none();
     let page = app.at_store(move |app| {
         let row = row_of(app, &run)?;
@@ -162,26 +162,26 @@ async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<R
             None => after,
         };
         let mut events = StoredEvents::new(row.run.clone(), after);
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut pieces: Vec<StoredEvent> = Vec::new();
         let mut more = true;
         // What does not fit is looked at, too: after so much of it whoever asks goes on by itself.
         while more && pieces.len() <= limit && events.seen().saturating_sub(after) < LOOKED_AT_MAX {
             // Where only some are wanted, a row may be all that is: it holds up to thousands.
-            let rows = if wanted.is_all() { ROWS_AT_ONCE } else { 1 };
+            let rows = if filter.is_all() { ROWS_AT_ONCE } else { 1 };
             let read = events.read_rows(app.store.as_ref(), rows)?;
             more = !read.is_empty();
             let in_time =
-                |piece: &Piece| !matches!((piece, since), (Piece::Event(event), Some(since)) if event.at < since);
-            pieces.extend(read.into_iter().filter(|piece| wanted.fits(piece) && in_time(piece)));
+                |piece: &StoredEvent| !matches!((piece, since), (StoredEvent::Event(event), Some(since)) if event.at < since);
+            pieces.extend(read.into_iter().filter(|piece| filter.matches(piece) && in_time(piece)));
         }
         if all && !more && pieces.is_empty() {
-            wanted.path.iter().try_for_each(|path| check_place(app, &row, path))?;
-            wanted.types.check_found_none(row.status.is_final())?;
+            filter.path.iter().try_for_each(|path| check_place(app, &row, path))?;
+            filter.types.check_found_none(row.status.is_final())?;
         }
         let cut = pieces.len() > limit;
         pieces.truncate(limit);
         let next = match cut {
-            true => pieces.last().map(Piece::seq),
+            true => pieces.last().map(StoredEvent::seq),
             false => Some(events.seen()).filter(|_| more),
         };
         let items = pieces.iter().map(|piece| event_value(&row.run, piece)).collect();

@@ -6,7 +6,7 @@ use windlass_store::RunRow;
 use windlass_syntax::did_you_mean;
 
 use super::take::shown;
-use crate::workers::is_engines_own;
+use crate::workers::is_engine_event;
 use crate::{App, Problem};
 
 const TYPES_LISTED: &str = "docs/events.md lists the types of the engine; workers may tell of others";
@@ -48,14 +48,14 @@ fn without_turn(place: &str) -> &str {
 }
 
 /// Types that somebody wants events of.
-pub(crate) struct Types(Vec<String>);
+pub(crate) struct EventTypes(Vec<String>);
 
-impl Types {
+impl EventTypes {
     /// One, or several with commas between them. What looks like one of the engine's and is none can never be.
-    pub(crate) fn of(text: Option<&str>) -> Result<Types, Problem> {
+    pub(crate) fn parse(text: Option<&str>) -> Result<EventTypes, Problem> {
         let words = text.into_iter().flat_map(|words| words.split(',')).map(str::trim);
-        let types = Types(words.filter(|word| !word.is_empty()).map(str::to_owned).collect());
-        let slip = types.unknown().find(|kind| is_engines_own(kind));
+        let types = EventTypes(words.filter(|word| !word.is_empty()).map(str::to_owned).collect());
+        let slip = types.unknown().find(|kind| is_engine_event(kind));
         slip.map_or(Ok(()), |kind| Err(refused(kind)))?;
         Ok(types)
     }

@@ -44,7 +44,7 @@ pub(crate) async fn run(
     app.to_store(move |app| {
         let removed = remove(app, &run)?;
         // Here, and not when it is answered: whoever asked may have hung up.
-        app.views.changes.tell_removed(&run);
+        app.views.changes.publish_removal(&run);
         sweep(app.clone());
         Ok(axum::Json(RunRemoved { run, removed }))
     })

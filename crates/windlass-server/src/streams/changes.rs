@@ -54,7 +54,7 @@ impl Changes {
 
 impl Changes {
     /// A run is not there any more.
-    pub(crate) fn tell_removed(&self, run: &str) {
+    pub(crate) fn publish_removal(&self, run: &str) {
         let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(told) = told.as_ref() {
             let data = serde_json::json!({ "run": run });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use windlass_runtime::show::{Piece, event_value};
+use windlass_runtime::show::{StoredEvent, event_value};
 use windlass_value::Value;
 
 /// Bytes of one batch, unless a single event has more. A reader who does not read keeps what it was given last, so this is
@@ -30,7 +30,7 @@ struct Mark {
 
 impl Batch {
     /// As many of these events as go into one, and what is left. None if there are no events.
-    pub(crate) fn first<'p>(run: &str, pieces: &'p [Piece]) -> Option<(Batch, &'p [Piece])> {
+    pub(crate) fn first<'p>(run: &str, pieces: &'p [StoredEvent]) -> Option<(Batch, &'p [StoredEvent])> {
         let (mut bytes, mut marks, mut last) = (Vec::new(), Vec::new(), None);
         for piece in pieces {
             let before = bytes.len();
@@ -49,7 +49,7 @@ impl Batch {
     }
 
     /// All of these events, in order.
-    pub(crate) fn all(run: &str, mut pieces: &[Piece]) -> Vec<Batch> {
+    pub(crate) fn all(run: &str, mut pieces: &[StoredEvent]) -> Vec<Batch> {
         let mut batches = Vec::new();
         while let Some((batch, left)) = Batch::first(run, pieces) {
             batches.push(batch);
@@ -80,7 +80,7 @@ impl Batch {
     }
 }
 
-fn write(run: &str, piece: &Piece, bytes: &mut Vec<u8>) -> Mark {
+fn write(run: &str, piece: &StoredEvent, bytes: &mut Vec<u8>) -> Mark {
     let (seq, start) = (piece.seq(), bytes.len());
     let value = event_value(run, piece);
     let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use windlass_runtime::show::{Piece, newest_event};
+use windlass_runtime::show::{StoredEvent, newest_event};
 use windlass_runtime::{EventReader, RuntimeError};
 
 use super::frame::{BATCH_BYTES_MAX, Batch};
@@ -127,11 +127,11 @@ async fn feed(hub: Weak<Hub>, run: Arc<str>, mut reader: EventReader) {
             Err(RuntimeError::NoSuchRun(_)) => return hub.end(Over::Ended),
             Err(_) => return hub.end(Over::Lost),
         };
-        let mut pieces = vec![Piece::Event(first)];
+        let mut pieces = vec![StoredEvent::Event(first)];
         while pieces.len() < EVENTS_AT_ONCE
             && let Some(event) = reader.at_hand()
         {
-            pieces.push(Piece::Event(event));
+            pieces.push(StoredEvent::Event(event));
         }
         hub.push(Batch::all(&run, &pieces));
         let readers = u32::try_from(Arc::strong_count(&hub).saturating_sub(1)).unwrap_or(u32::MAX);
@@ -210,7 +210,7 @@ mod tests {
         let piece = |seq| {
             let data = Value::object([("text", "x".repeat(bytes))]);
             let kind = EventKind::Other { type_name: "note\nid: 9".into(), fields: data };
-            Piece::Event(Event { seq, at: Timestamp(0), path: "a".into(), kind })
+            StoredEvent::Event(Event { seq, at: Timestamp(0), path: "a".into(), kind })
         };
         Batch::all("r", &(from..=to).map(piece).collect::<Vec<_>>())
     }

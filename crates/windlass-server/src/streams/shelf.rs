@@ -135,7 +135,7 @@ fn from_store(app: &App, run: Arc<str>, after: u64) -> Result<Vec<Batch>, Runtim
 #[cfg(test)]
 mod tests {
     use windlass_core::{Event, EventKind};
-    use windlass_runtime::show::Piece;
+    use windlass_runtime::show::StoredEvent;
     use windlass_value::{Timestamp, Value};
 
     use super::*;
@@ -144,7 +144,7 @@ mod tests {
         let piece = |seq| {
             let data = Value::object([("text", "x".repeat(bytes))]);
             let kind = EventKind::Other { type_name: "note".into(), fields: data };
-            Piece::Event(Event { seq, at: Timestamp(0), path: "a".into(), kind })
+            StoredEvent::Event(Event { seq, at: Timestamp(0), path: "a".into(), kind })
         };
         Batch::all("r", &(from..=to).map(piece).collect::<Vec<_>>())
     }

@@ -179,7 +179,7 @@ impl Spans {
         self.done
     }
 
-    fn begin(&mut self, kind: Kind, event: &Event, name: &str, told: impl IntoIterator<Item = KeyValue>) {
+    fn begin(&mut self, kind: Kind, event: &Event, name: &str, extra: impl IntoIterator<Item = KeyValue>) {
         if self.made >= self.spans_max {
             self.dropped += 1;
             return;
@@ -188,7 +188,7 @@ impl Spans {
         let key = key(kind, event);
         let parent = self.parent(&key);
         let mut attributes = vec![KeyValue::new("windlass.path", shown(&event.path))];
-        attributes.extend(told);
+        attributes.extend(extra);
         let id = span_id(&self.run, event.type_name(), event.seq);
         let open = Open { id, parent, name: shown(name), began: event.at, attributes };
         // One that has not ended was given up, for a restart of the process as a rule.
@@ -197,15 +197,15 @@ impl Spans {
         }
     }
 
-    fn note(&mut self, event: &Event, told: impl IntoIterator<Item = KeyValue>) {
+    fn note(&mut self, event: &Event, extra: impl IntoIterator<Item = KeyValue>) {
         if let Some(open) = self.open.get_mut(&key(Kind::Step, event)) {
-            open.attributes.extend(told);
+            open.attributes.extend(extra);
         }
     }
 
-    fn finish(&mut self, kind: Kind, event: &Event, ended: &str, told: impl IntoIterator<Item = KeyValue>) {
+    fn finish(&mut self, kind: Kind, event: &Event, ended: &str, extra: impl IntoIterator<Item = KeyValue>) {
         let Some(mut open) = self.open.remove(&key(kind, event)) else { return };
-        open.attributes.extend(told);
+        open.attributes.extend(extra);
         let code = event.kind.error().map(|error| KeyValue::new("error.type", shown(&error.code)));
         open.attributes.extend(code);
         self.close(open, event.at, status(Some(ended)), Vec::new());

@@ -21,7 +21,7 @@ use windlass_value::Value;
 use super::request;
 use super::settings::{self, Settings};
 use super::signature::{self, Scheme, Unproven};
-use super::{Told, What, is_called, prefix, queue, replies, was_made};
+use super::{TriggerLogEntry, TriggerLogOutcome, is_called, prefix, queue, replies, was_made};
 use crate::api::take::{self, of_path};
 use crate::auth::{Authority, Declared, Identity, Peer, Scope, gate, identify};
 use crate::catalog::Definition;
@@ -78,11 +78,11 @@ pub fn tell_without_secret(app: &App) -> Result<(), Problem> {
         for (trigger, kind) in definition.triggers.iter().filter(|(_, kind)| is_called(kind)) {
             let settings: Settings = settings::read(&*app.store, settings::TRIGGER, &definition.name, trigger)?;
             if let Some(why) = without_secret(&settings).filter(|_| definition.enabled && settings.enabled) {
-                Told {
+                TriggerLogEntry {
                     definition: definition.name.to_string(),
                     trigger: trigger.to_string(),
                     kind: kind.to_string(),
-                    what: What::Failed { why },
+                    outcome: TriggerLogOutcome::Failed { why },
                     due: None,
                 }
                 .log();
@@ -352,7 +352,7 @@ impl Signed {
         let place = match queue::enter(&self.app, &self.definition.name, &self.trigger, &delivery).await? {
             Ok(place) => place,
             Err(bounds) => {
-                self.tell(What::Skipped { why: bounds.full() });
+                self.tell(TriggerLogOutcome::Skipped { why: bounds.full() });
                 let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, bounds.full());
                 return Err(problem.retry_after(5));
             }
@@ -371,11 +371,11 @@ impl Signed {
                 let Some(run) = was_made(&error) else {
                     let problem = refusal(error);
                     // What was delivered may stand in the sentence.
-                    self.tell(What::Failed { why: problem.code.to_string() });
+                    self.tell(TriggerLogOutcome::Failed { why: problem.code.to_string() });
                     return Err(problem);
                 };
                 self.app.metrics.delivered("repeated");
-                self.tell(What::Repeated { run: run.to_owned() });
+                self.tell(TriggerLogOutcome::Repeated { run: run.to_owned() });
                 return Ok(Made::Before(run.to_owned()));
             }
         };
@@ -384,19 +384,19 @@ impl Signed {
         self.app.metrics.delivered(if repeated { "repeated" } else { "started" });
         let runs: Vec<String> = triggered.runs.iter().map(|run| run.run.to_string()).collect();
         self.tell(match runs.first() {
-            Some(run) if repeated => What::Repeated { run: run.clone() },
-            Some(_) => What::Fired { runs, waiting },
-            None => What::Skipped { why: "its conditions let nothing start".to_owned() },
+            Some(run) if repeated => TriggerLogOutcome::Repeated { run: run.clone() },
+            Some(_) => TriggerLogOutcome::Fired { runs, waiting },
+            None => TriggerLogOutcome::Skipped { why: "its conditions let nothing start".to_owned() },
         });
         Ok(Made::Runs { triggered, waiting })
     }
 
-    fn tell(&self, what: What) {
-        Told {
+    fn tell(&self, what: TriggerLogOutcome) {
+        TriggerLogEntry {
             definition: self.definition.name.to_string(),
             trigger: self.trigger.name.to_string(),
             kind: self.trigger.kind.to_string(),
-            what,
+            outcome: what,
             due: None,
         }
         .log();

@@ -22,7 +22,7 @@ use windlass_runtime::RuntimeError;
 pub(crate) use catch_up::CatchUp;
 pub(crate) use listening::listening;
 pub use scheduler::Scheduler;
-pub(crate) use told::{Told, What};
+pub(crate) use told::{TriggerLogEntry, TriggerLogOutcome};
 pub use turns::{TurnInfo, turn_of};
 
 /// Kinds that somebody calls.

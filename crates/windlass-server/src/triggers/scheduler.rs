@@ -12,7 +12,7 @@ use super::catch_up::{self, Due};
 use super::listening::{Listening, again, listening};
 use super::poll::{self, Asked};
 use super::settings::{self, Answer, Firing};
-use super::{Told, What, prefix, queue, was_made};
+use super::{TriggerLogEntry, TriggerLogOutcome, prefix, queue, was_made};
 use crate::App;
 
 /// Schedules that another server has changed are seen this late at most.
@@ -110,9 +110,9 @@ impl Scheduler {
     }
 
     fn trouble(&self, definition: &str, trigger: &str, error: &RuntimeError) {
-        let what = What::Failed { why: format!("it is tried again soon: {error}") };
+        let what = TriggerLogOutcome::Failed { why: format!("it is tried again soon: {error}") };
         let (definition, trigger) = (definition.to_owned(), trigger.to_owned());
-        Told { definition, trigger, kind: String::new(), what, due: None }.log();
+        TriggerLogEntry { definition, trigger, kind: String::new(), outcome: what, due: None }.log();
     }
 
     /// Since when one that asks is to do so, if it is.
@@ -182,7 +182,7 @@ impl Scheduler {
         let kept = if one.asks() { 1 } else { usize::MAX };
         let skipped = times.len().saturating_sub(kept);
         if one.enabled && missed + skipped > 0 && !one.asks() {
-            self.tell(one, None, What::Missed { times: missed + skipped });
+            self.tell(one, None, TriggerLogOutcome::Missed { times: missed + skipped });
         }
         for due in times.iter().skip(skipped) {
             // Each may take a while: somebody may have turned it off, or have set another schedule.
@@ -235,29 +235,29 @@ impl Scheduler {
             Fired::Started { runs, waiting } => {
                 count("started");
                 (firing.last_at, firing.last_error) = (Some(due), None);
-                self.tell(one, Some(due), What::Fired { runs, waiting });
+                self.tell(one, Some(due), TriggerLogOutcome::Fired { runs, waiting });
             }
             Fired::Repeated(run) => {
                 (firing.last_at, firing.last_error) = (Some(due), None);
-                self.tell(one, Some(due), What::Repeated { run });
+                self.tell(one, Some(due), TriggerLogOutcome::Repeated { run });
             }
             Fired::Skipped(why) => {
                 count("skipped");
                 firing.skipped = Some((due, why.clone()));
-                self.tell(one, Some(due), What::Skipped { why });
+                self.tell(one, Some(due), TriggerLogOutcome::Skipped { why });
             }
             Fired::Later { not_before, at } => (firing.not_before, firing.ask_at) = (not_before, at),
             Fired::Failed(why) => {
                 count("failed");
                 firing.last_error = Some(why.clone());
-                self.tell(one, Some(due), What::Failed { why });
+                self.tell(one, Some(due), TriggerLogOutcome::Failed { why });
             }
         }
     }
 
-    fn tell(&self, one: &Listening, due: Option<Timestamp>, what: What) {
+    fn tell(&self, one: &Listening, due: Option<Timestamp>, what: TriggerLogOutcome) {
         let (definition, trigger) = (one.definition.name.to_string(), one.trigger.to_string());
-        Told { definition, trigger, kind: one.kind.to_string(), what, due }.log();
+        TriggerLogEntry { definition, trigger, kind: one.kind.to_string(), outcome: what, due }.log();
     }
 
     async fn ask(

@@ -6,18 +6,18 @@ use windlass_value::Timestamp;
 
 /// One thing that a trigger has done.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct TriggerLogEntry {
     pub definition: String,
     pub trigger: String,
     /// As the definition calls it: `request`, `recurrence`, `schedule`.
     pub kind: String,
-    pub what: What,
+    pub outcome: TriggerLogOutcome,
     /// The time at which it was due, if it fires by itself.
     pub due: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum What {
+pub(crate) enum TriggerLogOutcome {
     /// Runs were made; so many of them wait for their turn.
     Fired {
         runs: Vec<String>,
@@ -39,21 +39,21 @@ pub(crate) enum What {
     },
 }
 
-impl Told {
+impl TriggerLogEntry {
     /// Writes it to the log.
     pub(crate) fn log(&self) {
-        let Told { definition, trigger, kind, what, due } = self;
+        let TriggerLogEntry { definition, trigger, kind, outcome: what, due } = self;
         let kind = Some(kind.as_str()).filter(|kind| !kind.is_empty());
         let due = due.map(display);
         match what {
-            What::Fired { runs, waiting } => {
+            TriggerLogOutcome::Fired { runs, waiting } => {
                 let (run, waiting) = (runs.first().map(String::as_str), Some(*waiting).filter(|waiting| *waiting > 0));
                 info!(definition, trigger, kind, due, run, runs = runs.len(), waiting, "trigger fired");
             }
-            What::Repeated { run } => info!(definition, trigger, kind, due, run, "trigger repeated"),
-            What::Skipped { why } => info!(definition, trigger, kind, due, why, "trigger skipped"),
-            What::Missed { times } => warn!(definition, trigger, kind, due, times, "trigger missed"),
-            What::Failed { why } => warn!(definition, trigger, kind, due, why, "trigger failed"),
+            TriggerLogOutcome::Repeated { run } => info!(definition, trigger, kind, due, run, "trigger repeated"),
+            TriggerLogOutcome::Skipped { why } => info!(definition, trigger, kind, due, why, "trigger skipped"),
+            TriggerLogOutcome::Missed { times } => warn!(definition, trigger, kind, due, times, "trigger missed"),
+            TriggerLogOutcome::Failed { why } => warn!(definition, trigger, kind, due, why, "trigger failed"),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use windlass_core::TaskOutcome;
-use windlass_runtime::{Away, Publish, ToolCall, real_now};
+use windlass_runtime::{Away, EventPublisher, ToolCall, real_now};
 use windlass_tools::Redaction;
 use windlass_value::Timestamp;
 
@@ -63,7 +63,7 @@ pub(super) struct Entry {
     pub stage: Stage,
     pub queued_at: Timestamp,
     pub cancelled: bool,
-    pub publish: Publish,
+    pub publish: EventPublisher,
     pub away: Option<Away>,
     pub result: Option<oneshot::Sender<TaskOutcome>>,
     /// Wakes the engine's end: there is another time to look at.

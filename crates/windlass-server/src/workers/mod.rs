@@ -18,7 +18,7 @@ pub use dispatcher::Dispatcher;
 pub(crate) use dispatcher::Refused;
 pub(crate) use registry::WorkerKey;
 pub use remote::routed;
-pub(crate) use speech::is_engines_own;
+pub(crate) use speech::is_engine_event;
 pub use wire::{
     Ask, Complete, Fail, Failure, Heard, Heartbeat, HeldInfo, Labels, Lease, Leased, LeasedJob, Leave, Progress,
     QueueInfo, Report, Taken, WorkerInfo, WorkerState, Workers,

@@ -419,14 +419,14 @@ impl Drop for Present<'_> {
 }
 
 /// What nobody but the engine says.
-const RESERVED: [&str; 15] = [
+const ENGINE_EVENT_PREFIXES: [&str; 15] = [
     "workflow", "playbook", "run", "step", "task", "loop", "job", "event", "message", "mail", "ctx", "input", "budget",
     "approval", "trigger",
 ];
 
 /// Whether only the engine tells of such an event.
-pub(crate) fn is_engines_own(kind: &str) -> bool {
-    RESERVED.contains(&kind.split('.').next().unwrap_or_default())
+pub(crate) fn is_engine_event(kind: &str) -> bool {
+    ENGINE_EVENT_PREFIXES.contains(&kind.split('.').next().unwrap_or_default())
 }
 
 /// Longest type of an event.
@@ -444,6 +444,6 @@ impl Progress {
             return Some(format!("`type` must be 1 to {TYPE_MAX} of a-z, 0-9, `.`, `_`, `-`"));
         }
         let family = kind.split('.').next().unwrap_or_default();
-        is_engines_own(kind).then(|| format!("types that begin with `{family}` are the engine's own"))
+        is_engine_event(kind).then(|| format!("types that begin with `{family}` are the engine's own"))
     }
 }

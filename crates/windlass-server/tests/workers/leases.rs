@@ -193,7 +193,7 @@ async fn a_timeout_counts_from_when_a_worker_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_the_tasks_and_progress_is_seen() {
+async fn a_failure_fails_the_task_and_progress_is_published() {
     let server = server();
     let mut run = server.start("r", one("p")).await;
     let worker = server.worker("w");
@@ -212,7 +212,8 @@ async fn a_failure_is_the_tasks_and_progress_is_seen() {
     let error = report.error.clone().expect("an error");
     assert_eq!((report.status, &*error.code, &*error.kind), (Status::Failed, "NoPhoto", "tool"));
     let events = server.events("r");
-    let told = |kind: &str| events.iter().find(|event| event.type_name() == kind).unwrap_or_else(|| panic!("{kind}"));
+    let find_event =
+        |kind: &str| events.iter().find(|event| event.type_name() == kind).unwrap_or_else(|| panic!("{kind}"));
     assert_eq!(
         told("task.progress").fields().get("progress").and_then(|told| told.get("percent")),
         Some(&Value::from(40u32))

@@ -1,4 +1,4 @@
-use windlass_runtime::{Gate, Publish, SecureInput, SecureShape};
+use windlass_runtime::{EventPublisher, Gate, SecureInput, SecureShape};
 use windlass_value::{Duration, parse_json, to_json};
 
 use super::*;
@@ -32,7 +32,7 @@ async fn through(edge: &Edge, input: &Value) -> (String, TaskOutcome, String) {
             TaskOutcome { error: Some(error), meta, facts, again, ..TaskOutcome::success(call.input) }
         }
     });
-    let (publish, mut events) = Publish::heard();
+    let (publish, mut events) = EventPublisher::channel();
     let call = ToolCall { publish, ..ToolCall::alone(input.clone()) };
     let outcome = edge.around(tools).get("t").unwrap().call(call).await;
     let event = format!("{:?}", events.recv().await);

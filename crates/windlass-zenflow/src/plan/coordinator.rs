@@ -33,7 +33,7 @@ nothing to do, answer with a short text and call no tool.";
 /// Tasks of the coordinator's pipeline.
 const WAIT: u32 = 1;
 const ASK: u32 = 2;
-const TELL: u32 = 4;
+const PUBLISH: u32 = 4;
 
 impl Planner<'_> {
     pub(crate) fn coordinator(&mut self, parent: NodeId, here: &Here<'_>) -> NodeId {
@@ -50,9 +50,10 @@ impl Planner<'_> {
         let wait = self.wait_task(id, span);
         let ask = self.coordinator_ask(here, span);
         let act = self.coordinator_act(id, span);
-        let told = self.plain("trouble_told", span);
-        let tell = silent("failed", Action::Tell { kind: EventKind::COORDINATOR_FAILED.into(), data: told });
-        self.pipeline(id, vec![begin, wait, ask, act, tell]);
+        let failure = self.plain("trouble_told", span);
+        let publish =
+            silent("failed", Action::PublishEvent { kind: EventKind::COORDINATOR_FAILED.into(), data: failure });
+        self.pipeline(id, vec![begin, wait, ask, act, publish]);
         let output = self.plain("results", span);
         let (lingers, wakes) =
             (self.options.limits.max_coordinator_end_time, self.options.limits.max_coordinator_wakes);
@@ -130,9 +131,9 @@ impl Planner<'_> {
         let to = self.argument("target_step_id", None, span);
         let posts = self.forwards(to, span);
         let narrates = self.calls_one_of(&[NARRATE], span);
-        let narrated = self.tells(EventKind::COORDINATOR_NARRATION, NARRATE, span);
+        let narrated = self.publish_tasks(EventKind::COORDINATOR_NARRATION, NARRATE, span);
         let finalizes = self.calls_one_of(&[FINALIZE], span);
-        let finalized = self.tells(EventKind::COORDINATOR_SYNTHESIS, FINALIZE, span);
+        let finalized = self.publish_tasks(EventKind::COORDINATOR_SYNTHESIS, FINALIZE, span);
         let after = self.condition("after", [("tool", Value::from(FINALIZE))], span);
         let late = [("text", Value::from("the call was not made: it stands after `finalize`")), ("error", true.into())];
         let late = self.agent("done", late, Mode::Value, span);
@@ -170,7 +171,7 @@ impl Planner<'_> {
     /// Whatever becomes of it, the steps go on; but somebody should know.
     fn gives_up(&mut self, span: Span) -> Rule {
         let trouble = own("trouble", WriteOp::Set, self.plain("error", span));
-        rule(None, Directive::Jump(TELL), vec![trouble])
+        rule(None, Directive::Jump(PUBLISH), vec![trouble])
     }
 
     /// Nobody waits for the coordinator until his own time is over, or that of something around him.
@@ -202,19 +203,22 @@ impl Planner<'_> {
         let mut tasks = self.posts(to, span);
         let wraps = self.condition::<&str>("wraps", [], span);
         let kept = vec![own("posted", WriteOp::Set, self.plain("given", span))];
-        let told = self.plain("arguments", span);
+        let narration = self.plain("arguments", span);
         let posted = self.agent("posted", [("kept", Value::from("posted"))], Mode::Value, span);
         tasks[0].rules = vec![rule(Some(wraps), Directive::Jump(2), kept)];
         tasks[1].rules = vec![rule(None, Directive::Break, Vec::new())];
-        tasks.push(silent(NARRATE, Action::Tell { kind: EventKind::COORDINATOR_NARRATION.into(), data: told }));
+        tasks.push(silent(
+            NARRATE,
+            Action::PublishEvent { kind: EventKind::COORDINATOR_NARRATION.into(), data: narration },
+        ));
         tasks.push(silent("posted", Action::Evaluate(posted)));
         tasks
     }
 
-    fn tells(&mut self, kind: &str, label: &str, span: Span) -> Vec<Task> {
+    fn publish_tasks(&mut self, kind: &str, label: &str, span: Span) -> Vec<Task> {
         let data = self.plain("arguments", span);
         let done = self.agent("done", [("text", Value::from("ok"))], Mode::Value, span);
-        vec![silent(label, Action::Tell { kind: kind.into(), data }), silent("told", Action::Evaluate(done))]
+        vec![silent(label, Action::PublishEvent { kind: kind.into(), data }), silent("told", Action::Evaluate(done))]
     }
 }
 

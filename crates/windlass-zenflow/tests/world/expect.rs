@@ -45,7 +45,7 @@ pub(crate) fn check(ran: &Ran, expect: &Value) -> Vec<String> {
         wrong.extend(found);
     }
     let unmatched = ran
-        .told()
+        .event_lines()
         .lines()
         .filter(|line| line.contains("ScriptUnmatched") && line.starts_with("task.processed"))
         .map(str::to_owned)

@@ -97,8 +97,8 @@ impl Case {
         let start = StartOptions { id: Some(RUN.to_owned()), virtual_time: true, ..StartOptions::default() };
         let mut handle = engine.start(hash, self.input(), start).await.expect("started");
         let mut stream = handle.events.take().expect("events");
-        let heard: Arc<Mutex<Vec<Event>>> = Arc::default();
-        let kept = heard.clone();
+        let received: Arc<Mutex<Vec<Event>>> = Arc::default();
+        let kept = received.clone();
         let mails = script.mails();
         for (number, mail) in mails.iter().enumerate() {
             let signal = Request::Signal { name: "mail".to_owned(), payload: mail.clone() };
@@ -123,18 +123,18 @@ impl Case {
         let waited = tokio::time::timeout(Duration::from_secs(20), handle.wait()).await;
         let report = match waited {
             Ok(report) => report.expect("an end"),
-            Err(_) => panic!("{} hangs:\n{}", self.name, told(&heard.lock().expect("events"))),
+            Err(_) => panic!("{} hangs:\n{}", self.name, event_lines(&received.lock().expect("events"))),
         };
         engine.close().await;
         drop(handle);
         let _ = tokio::time::timeout(Duration::from_secs(2), listening).await;
-        let events = heard.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let events = received.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Ran { report, calls: script.calls(), events }
     }
 }
 
 /// Events as lines, for whoever looks why a case fails.
-pub(crate) fn told(events: &[Event]) -> String {
+pub(crate) fn event_lines(events: &[Event]) -> String {
     let line = |event: &Event| {
         let data: String = to_json(&Value::map(event.fields())).chars().take(300).collect();
         format!("{} {} {data}", event.type_name(), event.path)
@@ -182,7 +182,7 @@ impl Ran {
         self.calls.iter().filter(|call| call.tool == "agent_model" && call.step() == path).collect()
     }
 
-    pub(crate) fn told(&self) -> String {
-        told(&self.events)
+    pub(crate) fn event_lines(&self) -> String {
+        event_lines(&self.events)
     }
 }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use serde::Serialize;
-use windlass_core::{Asked, Awaited};
+use windlass_core::{Awaited, WaitAnnouncement};
 use windlass_value::{Map, Value, to_value};
 
 use crate::StepError;
@@ -56,7 +56,7 @@ use crate::retry::span;
 pub struct WaitFor<E> {
     call: Call,
     requirements: Map,
-    asks: Option<Asked>,
+    asks: Option<WaitAnnouncement>,
     deadline: Option<Duration>,
     wrong: Option<StepError>,
     event: PhantomData<fn() -> E>,
@@ -79,7 +79,7 @@ impl<E: Event> WaitFor<E> {
     /// Shows an event in the stream when the wait begins, once.
     pub fn asking<Q: Event>(mut self, question: Q) -> WaitFor<E> {
         match encode(&question) {
-            Ok(data) => self.asks = Some(Asked { kind: Q::NAME.into(), data }),
+            Ok(data) => self.asks = Some(WaitAnnouncement { kind: Q::NAME.into(), data }),
             Err(error) => self.wrong = Some(error),
         }
         self
@@ -100,7 +100,9 @@ impl<E: Event> WaitFor<E> {
             None => {
                 let requirements = Value::map(self.requirements);
                 let (deadline, asks) = (self.deadline.map(span), self.asks);
-                self.call.suspend(Awaited::Event { name: E::NAME.into(), requirements, deadline, asks }).await?
+                self.call
+                    .suspend(Awaited::Event { name: E::NAME.into(), requirements, deadline, announcement: asks })
+                    .await?
             }
         };
         decode(&payload)

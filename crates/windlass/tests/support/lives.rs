@@ -19,7 +19,7 @@ const RUN: &str = "the-run";
 pub(crate) struct Ending {
     pub result: String,
     /// Kind and path, sorted: what runs side by side may come in any order.
-    pub told: Vec<String>,
+    pub events: Vec<String>,
 }
 
 pub(crate) struct Undisturbed {
@@ -44,9 +44,9 @@ async fn lived(engine: &Engine, workflow: &Workflow) -> Option<Ending> {
         Err(windlass::Error::Run { status, error, .. }) => format!("{status:?} {error}"),
         Err(_) => return None,
     };
-    let mut told = super::told(&events(&handle, 0).await);
-    told.sort();
-    Some(Ending { result, told })
+    let mut lines = super::event_lines(&events(&handle, 0).await);
+    lines.sort();
+    Some(Ending { result, events: told: lines })
 }
 
 pub(crate) async fn undisturbed(make: &impl Fn(&World) -> Workflow) -> Undisturbed {

@@ -148,14 +148,14 @@ pub(crate) async fn seen(handle: &Handle, kind: &str, times: usize) -> Vec<RunEv
     let mut stream = handle.events(0).expect("readable");
     let mut events: Vec<RunEvent> = Vec::new();
     while events.iter().filter(|event| event.type_name() == kind).count() < times {
-        let event = in_time(stream.next()).await.unwrap_or_else(|| panic!("no {kind} in {:#?}", told(&events)));
+        let event = in_time(stream.next()).await.unwrap_or_else(|| panic!("no {kind} in {:#?}", event_lines(&events)));
         events.push(event.expect("readable"));
     }
     events
 }
 
 /// Kind and path of each.
-pub(crate) fn told(events: &[RunEvent]) -> Vec<String> {
+pub(crate) fn event_lines(events: &[RunEvent]) -> Vec<String> {
     events.iter().map(|event| format!("{} {}", event.type_name(), event.path).trim_end().to_owned()).collect()
 }
 
@@ -163,9 +163,9 @@ pub(crate) fn count(events: &[RunEvent], kind: &str) -> usize {
     events.iter().filter(|event| event.type_name() == kind).count()
 }
 
-pub(crate) fn place(events: &[RunEvent], told: &str) -> usize {
-    let found = events.iter().position(|event| format!("{} {}", event.type_name(), event.path).trim_end() == told);
-    found.unwrap_or_else(|| panic!("no {told} in {:#?}", self::told(events)))
+pub(crate) fn place(events: &[RunEvent], line: &str) -> usize {
+    let found = events.iter().position(|event| format!("{} {}", event.type_name(), event.path).trim_end() == line);
+    found.unwrap_or_else(|| panic!("no {line} in {:#?}", self::event_lines(events)))
 }
 
 pub(crate) fn field(event: &RunEvent, name: &str) -> Value {

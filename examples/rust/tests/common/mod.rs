@@ -24,9 +24,9 @@ pub(crate) fn command(folder: &Path, name: &str, words: &[&str]) -> Command {
 }
 
 /// What it says, when it has come to a good end.
-pub(crate) fn said(folder: &Path, name: &str, words: &[&str]) -> String {
+pub(crate) fn run_example(folder: &Path, name: &str, words: &[&str]) -> String {
     let output = command(folder, name, words).output().expect("an example can be started");
-    let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{name} {words:?}: {}\n{said}{wrong}", output.status);
-    said.into_owned()
+    let (stdout, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{name} {words:?}: {}\n{stdout}{wrong}", output.status);
+    stdout.into_owned()
 }

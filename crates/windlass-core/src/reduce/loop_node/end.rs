@@ -27,7 +27,7 @@ impl Reducer<'_> {
         let (status, error) = self.verdict(looping, body, reason);
         let error = error.map(|error| self.program.plan.advised(error));
         let turns = Some(self.loop_summary(id, looping, reason)?);
-        self.tell_loop_done(id, status, reason)?;
+        self.publish_loop_done(id, status, reason)?;
         let output = self.loop_output(id, looping, status, reason)?;
         self.forget_loop_time(id)?;
         self.clear_alarm(id)?;
@@ -38,11 +38,11 @@ impl Reducer<'_> {
     pub(in crate::reduce) fn loop_called_off(&mut self, id: FrameId, closing: Closing) -> Checked {
         let attempts = self.frame(id)?.attempt;
         let reason = called_off_because(&closing);
-        let told = std::mem::replace(&mut self.loop_frame_mut(id)?.concluded, true);
+        let was_concluded = std::mem::replace(&mut self.loop_frame_mut(id)?.concluded, true);
         let (looping, _) = self.loop_frame(id)?;
         let turns = Some(self.loop_summary(id, looping, reason)?);
-        if !told {
-            self.tell_loop_done(id, closing.status, reason)?;
+        if !was_concluded {
+            self.publish_loop_done(id, closing.status, reason)?;
         }
         let output = self.loop_output(id, looping, closing.status, reason)?;
         let Closing { status, mut error, .. } = closing;
@@ -83,8 +83,8 @@ impl Reducer<'_> {
         Ok(LoopSummary { kind, turns: body.ended, failed: body.failed, reason, usage, records, unjudged })
     }
 
-    fn tell_loop_done(&mut self, id: FrameId, status: Status, reason: Reason) -> Checked {
-        self.tell_untold_of(id)?;
+    fn publish_loop_done(&mut self, id: FrameId, status: Status, reason: Reason) -> Checked {
+        self.publish_pending_iterations_of(id)?;
         let (looping, body) = self.loop_frame(id)?;
         if looping.machinery || self.frame(id)?.quiet {
             return Ok(());

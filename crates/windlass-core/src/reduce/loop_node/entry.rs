@@ -33,14 +33,14 @@ impl Reducer<'_> {
             }
         };
         self.limit_loop_time(id, &budget)?;
-        self.tell_started(id)?;
+        self.publish_started(id)?;
         let path = self.path(id);
         let time_at = time.map(|time| self.now() + time);
         let time_key = time_at.filter(|_| looping.limits.cuts_turn).map(|at| self.set_timer(at, Timer::LoopTime(id)));
         let history = self.entered_before(id)?.map(|generation| format!("{path}~{generation}").into());
         let body = LoopFrame::new(path, items, turns_max, in_flight, time_at, time_key, budget);
         let body = LoopFrame { history, ..body };
-        self.tell_loop_started(id, looping, time, &body)?;
+        self.publish_loop_started(id, looping, time, &body)?;
         self.frame_mut(id)?.body = Body::Loop(Box::new(body));
         self.state.agenda.push_back(match looping.check {
             Check::Before { .. } => Item::FirstCheck(id),
@@ -49,7 +49,13 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn tell_loop_started(&mut self, id: FrameId, looping: &Loop, time: Option<Duration>, body: &LoopFrame) -> Checked {
+    fn publish_loop_started(
+        &mut self,
+        id: FrameId,
+        looping: &Loop,
+        time: Option<Duration>,
+        body: &LoopFrame,
+    ) -> Checked {
         if looping.machinery || self.frame(id)?.quiet {
             return Ok(());
         }

@@ -100,13 +100,13 @@ impl Reducer<'_> {
         let scope = self.state.scopes.insert(Scope { turn: Some(turn), ..Scope::new(Some(outer), Some(node)) });
         let quiet = index >= self.program.limits.loop_quiet_from_turn && self.program.facts(looping.body).computes_only;
         let child = self.begin_child(id, looping.body, index, scope, quiet)?;
-        let told = !self.frame(child)?.quiet;
+        let publishes = !self.frame(child)?.quiet;
         self.state.turns += 1;
         self.work.turns_left = self.work.turns_left.saturating_sub(1);
         let body = self.loop_frame_mut(id)?;
         body.iterations.insert(index, LiveIteration::Body(child));
         body.begun += 1;
-        if told && !looping.machinery {
+        if publishes && !looping.machinery {
             self.publish_at(child, EventKind::IterationStarted { iteration: index });
         }
         Ok(())
@@ -208,13 +208,13 @@ impl Reducer<'_> {
         body.broke |= checks.broke;
         let path = body.history.as_ref().unwrap_or(&body.path).clone();
         let counts = quiet && !loop_quiet && !looping.machinery;
-        let first_untold = counts && body.untold.is_none();
+        let first_unpublished = counts && body.unpublished.is_none();
         if counts {
-            let (from, failed) = body.untold.unwrap_or((body.ended - 1, 0));
-            body.untold = Some((from, failed + u64::from(bad)));
+            let (from, failed) = body.unpublished.unwrap_or((body.ended - 1, 0));
+            body.unpublished = Some((from, failed + u64::from(bad)));
         }
-        if first_untold {
-            self.work.untold.push(id);
+        if first_unpublished {
+            self.work.unpublished.push(id);
         }
         let kept = match &checks.entry {
             Some(entry) => self.slim(entry.clone()),
@@ -229,7 +229,7 @@ impl Reducer<'_> {
         }
         let duration = self.state.now.since(started_at);
         if !quiet {
-            self.tell_iteration(id, looping, index, outcome, duration, checks.condition)?;
+            self.publish_iteration(id, looping, index, outcome, duration, checks.condition)?;
         }
         self.work.output.turns.push(TurnRecord {
             loop_path: path,
@@ -261,7 +261,7 @@ impl Reducer<'_> {
         Ok(decided.or_else(|| exhausted().filter(|_| judge_for(looping, outcome, checks).is_none())))
     }
 
-    fn tell_iteration(
+    fn publish_iteration(
         &mut self,
         id: FrameId,
         looping: &Loop,

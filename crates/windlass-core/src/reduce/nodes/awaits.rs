@@ -20,7 +20,9 @@ use crate::plan::{Action, Task};
 use crate::reduce::Reducer;
 use crate::reduce::impossible::{Checked, no_call, no_part};
 use crate::state::{Awaiting, Body, FrameId, Item, OpenCall, Timer};
-use crate::{Answer, Asked, Await, Awaited, Command, EffectKey, ErrorInfo, Resumed, Status, TaskOutcome, TriedBefore};
+use crate::{
+    Answer, Await, Awaited, Command, EffectKey, ErrorInfo, Resumed, Status, TaskOutcome, TriedBefore, WaitAnnouncement,
+};
 
 /// What an answer to a task expects.
 const WAIT: &str = "wait of its current task";
@@ -29,7 +31,7 @@ impl Reducer<'_> {
     /// The task has told what it waits for.
     pub(super) fn begin_await(&mut self, id: FrameId, wanted: &Await) -> Checked {
         let body = self.pipeline_frame_mut(id)?;
-        Arc::make_mut(body.resumed.get_or_insert_default()).told = wanted.told;
+        Arc::make_mut(body.resumed.get_or_insert_default()).published_events = wanted.published_events;
         match &wanted.awaited {
             Awaited::Kept(value) => {
                 // The worker is at rest and goes on with the same lease.
@@ -40,8 +42,8 @@ impl Reducer<'_> {
             Awaited::Time(time) => {
                 self.wait_as(id, Awaiting::Time, Some(*time))?;
             }
-            Awaited::Event { name, requirements, deadline, asks } => {
-                if let Some(Asked { kind, data }) = asks {
+            Awaited::Event { name, requirements, deadline, announcement: asks } => {
+                if let Some(WaitAnnouncement { kind, data }) = asks {
                     self.publish_custom(self.path(id), kind, data);
                 }
                 let (name, requirements) = (name.clone(), requirements.clone());
@@ -214,6 +216,6 @@ fn asks_for_time(task: &Task) -> bool {
         | Action::Reply { .. }
         | Action::Node(_)
         | Action::Post(_)
-        | Action::Tell { .. } => false,
+        | Action::PublishEvent { .. } => false,
     }
 }

@@ -53,7 +53,7 @@ impl Reducer<'_> {
             self.begin_variable(change)?;
             let write = Write { fresh: true, ..Write::new(Level::Run, change.name.clone(), change.op, None) };
             let value = self.write(&write, scope, change.value.clone())?;
-            self.tell_patched(id, &write, &value);
+            self.publish_patch(id, &write, &value);
         }
         // Without a net around it there is nobody to send to.
         if let Some(sends) = self.sends_of(id)? {

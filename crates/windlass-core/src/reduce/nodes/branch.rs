@@ -35,7 +35,7 @@ impl Reducer<'_> {
             }
         }
         let taken = taken.or(branch.otherwise);
-        self.tell_started(id)?;
+        self.publish_started(id)?;
         for untaken in branch.cases.iter().map(|case| case.node).chain(branch.otherwise) {
             if Some(untaken) != taken {
                 self.skip_inside(id, untaken, "ActionBranchingConditionNotSatisfied")?;

@@ -28,7 +28,7 @@ impl Reducer<'_> {
         };
         let input = self.eval(call.input, scope)?;
         let input = self.slim(input);
-        self.tell_started(id)?;
+        self.publish_started(id)?;
         let path = self.path(id);
         let number = self.state.next_call;
         self.state.next_call += 1;

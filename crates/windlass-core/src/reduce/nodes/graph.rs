@@ -38,7 +38,7 @@ impl<'a> Reducer<'a> {
         let empty = children.is_empty();
         let ready = (0..children.len() as u32).filter(|child| children[*child as usize].missing == 0).collect();
         self.frame_mut(id)?.body = Body::Graph(GraphFrame { children, ready, ..GraphFrame::default() });
-        self.tell_started(id)?;
+        self.publish_started(id)?;
         match empty {
             true => self.end_with(id, Status::Succeeded, Value::map(Map::new()), None)?,
             false => self.start_ready(id)?,

@@ -50,7 +50,7 @@ impl<'a> Reducer<'a> {
         let now = self.now();
         self.frame_mut(id)?.body =
             Body::Pipeline(Box::new(PipelineFrame { task_started_at: now, ..PipelineFrame::default() }));
-        self.tell_started(id)?;
+        self.publish_started(id)?;
         self.state.agenda.push_back(Item::Task(id));
         Ok(())
     }
@@ -116,7 +116,7 @@ impl<'a> Reducer<'a> {
                 let computed = caught(written)?;
                 let attempt = self.computing_begun(id, pipeline, task)?;
                 if let Ok(value) = &computed {
-                    self.tell_patched(id, write, value);
+                    self.publish_patch(id, write, value);
                 }
                 let named =
                     computed.map(|value| Value::object([("name", Value::Str(write.name.clone())), ("value", value)]));
@@ -173,7 +173,7 @@ impl<'a> Reducer<'a> {
                 };
                 self.computed(id, pipeline, task, attempt, told)
             }
-            Action::Tell { kind, data } => {
+            Action::PublishEvent { kind, data } => {
                 let computed = caught(self.eval_with(*data, scope, locals))?;
                 let attempt = self.computing_begun(id, pipeline, task)?;
                 if let Ok(data @ Value::Map(_)) = &computed {
@@ -205,7 +205,7 @@ impl<'a> Reducer<'a> {
     /// A task that hands out no job of its own.
     fn computing_begun(&mut self, id: FrameId, pipeline: &Pipeline, task: &Task) -> Checked<u32> {
         let attempt = self.task_begun(id)?;
-        if self.tells_of(id, pipeline, task) {
+        if self.publishes_task(id, pipeline, task) {
             let task = task.label.clone();
             let path = with_label(self.path(id), &task);
             self.publish(path, EventKind::TaskStarted { task, attempt, tool: None, call: 0 });
@@ -214,7 +214,7 @@ impl<'a> Reducer<'a> {
     }
 
     /// A lone action that only computes is told of as its node.
-    fn tells_of(&self, id: FrameId, pipeline: &Pipeline, task: &Task) -> bool {
+    fn publishes_task(&self, id: FrameId, pipeline: &Pipeline, task: &Task) -> bool {
         let computes = !matches!(task.action, Action::Effect(_) | Action::Node(_));
         let as_its_node = computes && task.label.is_empty() && pipeline.tasks.len() == 1;
         let quiet = self.state.frames.get(id).is_some_and(|frame| frame.quiet);
@@ -237,8 +237,8 @@ impl<'a> Reducer<'a> {
         computed: Result<Value, ErrorInfo>,
     ) -> Result<(), Stop> {
         if let (1, true, Ok(value)) = (pipeline.tasks.len(), task.rules.is_empty(), &computed) {
-            if self.tells_of(id, pipeline, task) {
-                self.tell_processed(id, &TaskOutcome::success(value.clone()))?;
+            if self.publishes_task(id, pipeline, task) {
+                self.publish_processed(id, &TaskOutcome::success(value.clone()))?;
             }
             let (output, inputs) = (value.clone(), Value::Null);
             self.finish(id, Ended { status: Status::Succeeded, output, error: None, inputs, attempts, turns: None })?;
@@ -252,7 +252,7 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    pub(super) fn tell_patched(&mut self, id: FrameId, write: &Write, value: &Value) {
+    pub(super) fn publish_patch(&mut self, id: FrameId, write: &Write, value: &Value) {
         if write.hidden || self.state.frames.get(id).is_some_and(|frame| frame.quiet) {
             return;
         }
@@ -301,12 +301,12 @@ impl<'a> Reducer<'a> {
         }
         for (write, value) in writes {
             let value = self.write(write, scope, value)?;
-            self.tell_patched(id, write, &value);
+            self.publish_patch(id, write, &value);
         }
         if let (Some(beside), Next::Continue | Next::Jump(_) | Next::Break) = (&outcome.beside, &next) {
             self.do_beside(id, beside, scope)?;
         }
-        self.tell_processed(id, outcome)?;
+        self.publish_processed(id, outcome)?;
         if let Some(matched) = &matched {
             self.note_match(id, matched)?;
         }
@@ -315,9 +315,9 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    fn tell_processed(&mut self, id: FrameId, outcome: &TaskOutcome) -> Checked {
+    fn publish_processed(&mut self, id: FrameId, outcome: &TaskOutcome) -> Checked {
         let At { pipeline, task, body, .. } = self.pipeline_frame(id)?;
-        if !self.tells_of(id, pipeline, task) {
+        if !self.publishes_task(id, pipeline, task) {
             return Ok(());
         }
         let (attempt, started_at, now) = (body.attempt, body.task_started_at, self.now());
@@ -332,7 +332,7 @@ impl<'a> Reducer<'a> {
         });
         let facts: Map =
             names::facts(outcome).filter(|_| !veiled).map(|(name, fact)| (name.clone(), fact.clone())).collect();
-        let told = TaskResult {
+        let result = TaskResult {
             status: if outcome.error.is_some() { TaskStatus::Error } else { TaskStatus::Success },
             result: self.shown(id, &outcome.output),
             error,
@@ -341,7 +341,7 @@ impl<'a> Reducer<'a> {
         };
         let (task, taken) = (task.label.clone(), outcome.taken.is_some());
         let path = self.task_path(id);
-        self.publish(path, EventKind::TaskProcessed { task, attempt, outcome: told, taken });
+        self.publish(path, EventKind::TaskProcessed { task, attempt, outcome: result, taken });
         Ok(())
     }
 
@@ -391,8 +391,8 @@ impl<'a> Reducer<'a> {
         let At { task, body, .. } = self.pipeline_frame(id)?;
         let (tries, hidden) = (body.attempt, task.hidden);
         // A step that is told of by its number is tried again in everyone's sight, whatever the task behind it is.
-        if !hidden || self.firing_told(id)?.is_some() {
-            self.tell_retrying(id, self.task_path(id), tries, wait, &because(outcome))?;
+        if !hidden || self.published_firing(id)?.is_some() {
+            self.publish_retrying(id, self.task_path(id), tries, wait, &because(outcome))?;
         }
         let key = self.set_timer(self.now() + wait, Timer::Alarm(id));
         self.frame_mut(id)?.alarm = Some(key);

@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use windlass_value::{Timestamp, Value};
 
-use crate::hearing::meets;
 use crate::plan::Wait;
 use crate::reduce::impossible::{Checked, wrong_frame};
 use crate::reduce::{Reducer, Stop};
+use crate::signal_delivery::meets;
 use crate::state::{Awaiting, Body, Form, FrameId, Timer, WaitFrame};
 use crate::{ErrorInfo, EventKind, Status};
 
@@ -39,9 +39,9 @@ impl Reducer<'_> {
                 (WaitFrame::Signal { name, requirements, form }, until)
             }
         };
-        self.tell_started(id)?;
+        self.publish_started(id)?;
         if let WaitFrame::Signal { name, form: Some(form), .. } = &body {
-            self.tell_asked(id, name, form);
+            self.publish_form(id, name, form);
         }
         let alarm = until.map(|at| self.set_timer(at.max(self.now()), Timer::Alarm(id)));
         let signal = if let WaitFrame::Signal { name, requirements, form } = &body {
@@ -84,7 +84,7 @@ impl Reducer<'_> {
         Ok(Box::new(Form { address, asks, since: self.now(), deadline }))
     }
 
-    fn tell_asked(&mut self, id: FrameId, name: &Arc<str>, form: &Form) {
+    fn publish_form(&mut self, id: FrameId, name: &Arc<str>, form: &Form) {
         self.state.forms.open.insert(id);
         self.state.forms.changes += 1;
         let (name, address, deadline) = (name.clone(), form.address.clone(), form.deadline);

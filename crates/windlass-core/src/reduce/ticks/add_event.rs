@@ -12,10 +12,10 @@
 
 use windlass_value::Value;
 
-use crate::hearing;
 use crate::program::laid_over;
 use crate::reduce::impossible::{Checked, not_started};
 use crate::reduce::{Reducer, Stop, veiled};
+use crate::signal_delivery;
 use crate::state::{FrameId, Item, Later, Phase, PutOff};
 use crate::tick::{MAIL_EVENT, START_EVENT};
 use crate::{ErrorInfo, EventKind, Origin, Status};
@@ -31,19 +31,19 @@ impl Reducer<'_> {
         (beside, defaults): (&Value, &Value),
     ) -> Checked {
         match (&self.state.phase, &**name == START_EVENT) {
-            (Phase::Created, true) if self.state.held.is_some() => self.late("start"),
+            (Phase::Created, true) if self.state.held.is_some() => self.publish_late("start"),
             (Phase::Created, true) if self.state.paused => self.put_off(payload, origin, beside, defaults),
             (Phase::Created, true) => self.start(payload, origin, beside, defaults)?,
             (Phase::Created, false) => {
                 let event = Later { name: name.clone(), payload: payload.clone(), to: to.cloned() };
                 self.keep_until_started(event)?;
             }
-            (Phase::Running, true) => self.late("start"),
+            (Phase::Running, true) => self.publish_late("start"),
             (Phase::Running, false) if &**name == MAIL_EVENT && to.is_none() && self.program.addresses().in_use() => {
                 self.state.agenda.push_back(Item::Mail(payload.clone()));
             }
-            (Phase::Running, false) => self.signal(name, payload, to)?,
-            (Phase::Ended(_), _) => self.late("AddEvent"),
+            (Phase::Running, false) => self.deliver_signal(name, payload, to)?,
+            (Phase::Ended(_), _) => self.publish_late("AddEvent"),
         }
         Ok(())
     }
@@ -68,7 +68,7 @@ impl Reducer<'_> {
     fn keep_until_started(&mut self, event: Later) -> Checked {
         match &mut self.state.held {
             Some(held) if held.later.len() < self.program.limits.max_kept_signals => held.later.push(event),
-            Some(_) => self.late("AddEvent"),
+            Some(_) => self.publish_late("AddEvent"),
             None => return Err(not_started()),
         }
         Ok(())
@@ -161,18 +161,18 @@ impl Reducer<'_> {
     }
 
     /// The oldest wait whose requirements the event meets gets it; without one it is kept for later.
-    fn signal(&mut self, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) -> Checked {
+    fn deliver_signal(&mut self, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) -> Checked {
         if let Some(to) = to {
             // It is for one place and nobody else, now or never.
-            let asking = hearing::asking(self.program, self.state, name, to);
+            let asking = signal_delivery::asking(self.program, self.state, name, to);
             if let Some(frame) = asking.filter(|frame| self.accepts(*frame, payload)) {
                 self.signalled(frame, payload.clone())?;
             } else if !self.offer_to_nets(name, payload, Some(to))? {
-                self.tell_unhandled(name, format!("no step `{to}` accepts it"));
+                self.publish_unhandled(name, format!("no step `{to}` accepts it"));
             }
             return Ok(());
         }
-        if let Some(frame) = hearing::waiting(self.state, name, payload) {
+        if let Some(frame) = signal_delivery::waiting(self.state, name, payload) {
             // A step that waits for it is not the only one that may want it: others begin with it.
             if !(self.is_wanted_beside(frame, name)? && self.offer_to_nets(name, payload, None)?) {
                 self.signalled(frame, payload.clone())?;
@@ -180,29 +180,29 @@ impl Reducer<'_> {
             return Ok(());
         }
         if !self.offer_to_nets(name, payload, None)? {
-            self.keep_for_later(name, payload);
+            self.buffer_signal(name, payload);
         }
         Ok(())
     }
 
     /// For a wait that is yet to begin.
-    pub(in crate::reduce) fn keep_for_later(&mut self, name: &Arc<str>, payload: &Value) {
-        let most = hearing::most_kept(self.program, self.state);
+    pub(in crate::reduce) fn buffer_signal(&mut self, name: &Arc<str>, payload: &Value) {
+        let most = signal_delivery::most_kept(self.program, self.state);
         let kept = self.state.signals.entry(name.clone()).or_default();
         if kept.len() >= most {
-            return self.late("signal");
+            return self.publish_late("signal");
         }
         kept.push_back(payload.clone());
-        self.tell_unhandled(name, "nobody waits for it yet; it is kept".to_owned());
+        self.publish_unhandled(name, "nobody waits for it yet; it is kept".to_owned());
     }
 
-    fn tell_unhandled(&mut self, name: &Arc<str>, reason: String) {
-        let idle = self.tells_slots().then(|| self.state.agenda.is_empty() && self.nothing_goes_on());
+    fn publish_unhandled(&mut self, name: &Arc<str>, reason: String) {
+        let idle = self.publishes_slots().then(|| self.state.agenda.is_empty() && self.nothing_goes_on());
         let (event, reason) = (name.clone(), reason.into());
         self.publish("".into(), EventKind::EventUnhandled { event, reason, idle });
     }
 
     pub(in crate::reduce) fn accepts(&self, frame: FrameId, payload: &Value) -> bool {
-        hearing::accepts(self.state, frame, payload)
+        signal_delivery::accepts(self.state, frame, payload)
     }
 }

@@ -16,7 +16,7 @@ use crate::{Status, TaskOutcome};
 impl Reducer<'_> {
     pub(super) fn call_result(&mut self, call: u64, status: Status, outcome: &TaskOutcome) -> Checked {
         let Some(OpenCall { frame, .. }) = self.state.calls.remove(&call) else {
-            self.late("CallResult");
+            self.publish_late("CallResult");
             return Ok(());
         };
         match &self.frame(frame)?.body {

@@ -18,7 +18,7 @@ impl Reducer<'_> {
     pub(super) fn cancel_run(&mut self, reason: &Arc<str>, by_caller: bool) -> Checked {
         if by_caller && self.state.reply.is_some() {
             // The caller has its answer, though it may not have seen it: the run is no longer part of it.
-            self.late("CancelRun");
+            self.publish_late("CancelRun");
             return Ok(());
         }
         let error = ErrorInfo::new("Cancelled", "cancelled", reason.clone());

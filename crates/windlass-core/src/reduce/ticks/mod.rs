@@ -26,7 +26,7 @@ impl Reducer<'_> {
     pub(super) fn apply(&mut self, kind: &TickKind) -> Checked {
         if self.state.result().is_some() {
             // An ended run takes no more input; what comes late is told of and changes nothing.
-            self.late(kind.name());
+            self.publish_late(kind.name());
             return Ok(());
         }
         match kind {
@@ -49,7 +49,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    pub(super) fn late(&mut self, what: &'static str) {
+    pub(super) fn publish_late(&mut self, what: &'static str) {
         let (event, reason) = (known(what), known("it came too late and changed nothing"));
         self.publish("".into(), EventKind::EventUnhandled { event, reason, idle: None });
     }

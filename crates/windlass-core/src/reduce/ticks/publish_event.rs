@@ -23,7 +23,7 @@ impl Reducer<'_> {
         self.publish_custom(path, kind, &data);
         // Whoever is given the task again, because this worker was lost, need not say it again.
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one whose worker publishes"))?;
-        Arc::make_mut(open.job.resumed.get_or_insert_default()).told += 1;
+        Arc::make_mut(open.job.resumed.get_or_insert_default()).published_events += 1;
         Ok(())
     }
 }

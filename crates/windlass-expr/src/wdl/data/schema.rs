@@ -58,10 +58,10 @@ impl Schema {
         let mut errors: Vec<(Vec<Place>, ValidationError)> =
             self.validator.iter_errors(value).map(|error| (places(&error), error)).collect();
         errors.sort_by_cached_key(|(places, error)| (places.clone(), error.schema_path().to_string()));
-        let told: Vec<String> = errors.iter().take(PROBLEMS_SHOWN).map(|(_, error)| problem(error)).collect();
-        let more = errors.len() - told.len();
+        let shown: Vec<String> = errors.iter().take(PROBLEMS_SHOWN).map(|(_, error)| problem(error)).collect();
+        let more = errors.len() - shown.len();
         let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
-        Err(format!("{}{rest}", told.join("; ")))
+        Err(format!("{}{rest}", shown.join("; ")))
     }
 }
 

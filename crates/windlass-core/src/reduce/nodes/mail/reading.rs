@@ -34,7 +34,7 @@ impl Reducer<'_> {
             let message = "it waits for mail, and nothing around it has a mailbox";
             ErrorInfo::new("NoMailbox", "mail", message)
         })?;
-        self.tell_started(id)?;
+        self.publish_started(id)?;
         self.state.mail.waits += 1;
         let number = self.state.mail.waits;
         let restless = settles.and_then(|(address, time)| Some((self.restless(address, owner)?, *time)));

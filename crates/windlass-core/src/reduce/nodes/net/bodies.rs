@@ -70,7 +70,7 @@ impl<'a> Reducer<'a> {
             Ok(tokens) if tokens.is_empty() && outcome.status.is_bad() => {
                 match handed_over(net, &firing, outcome, carried) {
                     Ok(failed) => {
-                        let from = if net.tells_slots { vec![slot] } else { Vec::new() };
+                        let from = if net.publishes_slots { vec![slot] } else { Vec::new() };
                         self.deliver(id, Token { from, ..failed }, false)?;
                         self.work_done(id, &firing.lineage)?;
                         self.settle_net(id);
@@ -99,7 +99,7 @@ impl<'a> Reducer<'a> {
         }
         for (write, value) in writes {
             match self.write(write, scope, value.clone()) {
-                Ok(written) => self.tell_patched(id, write, &written),
+                Ok(written) => self.publish_patch(id, write, &written),
                 Err(Stop::Failed(error)) => return Ok(Err(*error)),
                 Err(stop @ (Stop::Need(_) | Stop::Impossible(_))) => return Err(stop),
             }
@@ -121,7 +121,7 @@ impl<'a> Reducer<'a> {
         let event = match (bad, &place.done) {
             (true, _) => EventKind::STEP_FAILED,
             (false, Some(done)) => done,
-            (false, None) => good_end(&self.program.node(place.body).kind),
+            (false, None) => success_event(&self.program.node(place.body).kind),
         };
         let sent = firing.sends.iter().filter(|_| !bad).map(Emitted::sent);
         let (mut emitted, mut writes): (Vec<Emitted>, _) = (sent.collect(), Vec::new());
@@ -191,12 +191,12 @@ impl<'a> Reducer<'a> {
             if net.asks.contains(&token.kind) && self.net_of(id).is_some() {
                 let place = &net.places[firing.place as usize];
                 let (event, payload, step) = (token.kind.clone(), token.payload.clone(), place.name.clone());
-                let firing = net.tells_slots.then_some(slot);
+                let firing = net.publishes_slots.then_some(slot);
                 let path = self.child_path(id, place.body);
                 self.publish(path, EventKind::InputRequired { event, payload, step, firing });
             }
             let Emitted { kind, payload, to, .. } = token;
-            let from = if net.tells_slots { vec![slot] } else { Vec::new() };
+            let from = if net.publishes_slots { vec![slot] } else { Vec::new() };
             let handled = firing.handled.clone();
             self.deliver(id, Token { kind, payload, lineage, to, from, handled, order }, left > 0)?;
         }
@@ -208,7 +208,7 @@ impl<'a> Reducer<'a> {
 }
 
 /// The event that tells of a good end.
-fn good_end(kind: &NodeKind) -> &'static str {
+fn success_event(kind: &NodeKind) -> &'static str {
     match kind {
         NodeKind::Loop(_) => EventKind::LOOP_DONE,
         NodeKind::Pipeline(_)

@@ -25,7 +25,7 @@ impl Reducer<'_> {
         let body = self.net_frame_mut(id)?;
         let fan = body.next_fan_out;
         body.next_fan_out += 1;
-        let told = net.tells_slots || net.places[firing.place as usize].fans_into.is_some();
+        let told = net.publishes_slots || net.places[firing.place as usize].fans_into.is_some();
         let opened = FanOut {
             open: 1,
             parent: firing.lineage.clone(),

@@ -47,12 +47,12 @@ impl Reducer<'_> {
     pub(super) fn enqueue(&mut self, id: FrameId, net: &Net, at: usize, token: Token) -> Checked {
         let places = &mut self.net_frame_mut(id)?.places;
         let place = places.get_mut(at).ok_or_else(|| no_part(id, "place", at as u64))?;
-        let kind = net.tells_slots.then(|| token.kind.clone());
+        let kind = net.publishes_slots.then(|| token.kind.clone());
         place.queue.push_back(token);
         let free = net.places[at].workers.max(1).saturating_sub(place.running) as usize;
         let waiting = (place.queue.len() + place.returning.len()).saturating_sub(free);
         if let Some(kind) = kind.filter(|_| waiting > 0) {
-            self.tell_queued(id, net, at, kind, waiting)?;
+            self.publish_queued(id, net, at, kind, waiting)?;
         }
         Ok(())
     }
@@ -168,7 +168,7 @@ impl Reducer<'_> {
         let whose = join.key.map(|name| format!(" where `{name}` is {key}")).unwrap_or_default();
         let reason = format!("`{}` has every `{}` that its set needs{whose}", place.name, token.kind);
         if join.surplus == Surplus::Drop {
-            self.tell_untaken(id, net, token, format!("{reason}; this one is dropped"), more);
+            self.publish_unhandled_token(id, net, token, format!("{reason}; this one is dropped"), more);
             return Ok(());
         }
         let hint = "what comes too often can be kept for the next set, or dropped: that is the join's `surplus`";

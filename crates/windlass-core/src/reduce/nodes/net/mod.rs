@@ -25,11 +25,11 @@ use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use crate::hearing::{self, is_open_to, takes};
 use crate::plan::{Net, NetEnd, NodeKind, Place};
 use crate::reduce::eval::Locals;
 use crate::reduce::impossible::{Checked, no_frame, no_part, wrong_frame};
 use crate::reduce::{Reducer, Stop};
+use crate::signal_delivery::{self, is_open_to, takes};
 use crate::state::{Body, Carried, Closing, Firing, FrameId, Item, NetFrame, PlaceFrame, Scope, ScopeId, Token};
 use crate::{ErrorInfo, EventKind, Status};
 
@@ -49,7 +49,7 @@ impl<'a> Reducer<'a> {
         let body = NetFrame { places: net.places.iter().map(place).collect(), ..NetFrame::default() };
         self.frame_mut(id)?.body = Body::Net(Box::new(body));
         self.state.nets.push(id);
-        self.tell_started(id)?;
+        self.publish_started(id)?;
         self.deliver(id, Token { kind: net.start.clone(), payload, ..Token::default() }, false)?;
         self.settle_net(id);
         Ok(())
@@ -57,7 +57,7 @@ impl<'a> Reducer<'a> {
 
     /// A net that goes on, for what looks at all of them. None: it is being called off.
     fn net_of(&self, id: FrameId) -> Option<(&'a Net, &NetFrame)> {
-        hearing::net_of(self.program, self.state, id)
+        signal_delivery::net_of(self.program, self.state, id)
     }
 
     /// The net and its frame, which exists and is one, with a state for each of its places.
@@ -139,7 +139,7 @@ impl<'a> Reducer<'a> {
         accepting.retain(|at| answered != Some(*at));
         if accepting.is_empty() && answered.is_none() && !net.asks.contains(&token.kind) {
             if to.is_none() && net.waits.contains(&token.kind) {
-                self.keep_for_later(&token.kind, &token.payload);
+                self.buffer_signal(&token.kind, &token.payload);
                 return Ok(());
             }
             let reason = match to {
@@ -147,7 +147,7 @@ impl<'a> Reducer<'a> {
                 Some(to) if net.places.iter().any(|place| place.name == *to) => format!("`{to}` does not accept it"),
                 Some(to) => format!("there is no step `{to}`"),
             };
-            self.tell_untaken(id, net, &token, reason, more);
+            self.publish_unhandled_token(id, net, &token, reason, more);
         }
         let last = accepting.pop();
         for place in accepting {
@@ -184,9 +184,9 @@ impl<'a> Reducer<'a> {
         Ok(Some(place))
     }
 
-    fn tell_untaken(&mut self, id: FrameId, net: &Net, token: &Token, reason: String, more: bool) {
+    fn publish_unhandled_token(&mut self, id: FrameId, net: &Net, token: &Token, reason: String, more: bool) {
         // A fan-out that it belongs to has yet to close.
-        let idle = net.tells_slots.then(|| !more && token.lineage.is_empty() && self.nothing_goes_on());
+        let idle = net.publishes_slots.then(|| !more && token.lineage.is_empty() && self.nothing_goes_on());
         let (event, reason) = (token.kind.clone(), reason.into());
         self.publish_at(id, EventKind::EventUnhandled { event, reason, idle });
     }
@@ -238,7 +238,7 @@ impl<'a> Reducer<'a> {
         let body = self.net_frame_mut(id)?;
         let slot = body.next_slot;
         body.next_slot += 1;
-        let worker = body.places[at].take_slot(net.tells_slots);
+        let worker = body.places[at].take_slot(net.publishes_slots);
         body.places[at].visits += 1;
         let visit = body.places[at].visits;
         let frame = self.begin_child(id, node, slot, scope, false)?;

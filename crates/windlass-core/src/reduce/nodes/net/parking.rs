@@ -38,7 +38,7 @@ impl Reducer<'_> {
         }
         if let Some(worker) = worker {
             let because = self.why_parked(id)?;
-            self.tell_slot(id, EventKind::StepIdle { because, worker: Some(worker), firing: Some(slot) })?;
+            self.publish_slot(id, EventKind::StepIdle { because, worker: Some(worker), firing: Some(slot) })?;
         }
         self.settle_net(net);
         Ok(())
@@ -75,10 +75,10 @@ impl Reducer<'_> {
         let NetFrame { places, firings, .. } = self.net_frame_mut(id)?;
         let firing = firings.get_mut(&slot).ok_or_else(|| no_part(id, "firing", slot))?;
         firing.standing = Standing::Running;
-        firing.worker = places[at].take_slot(net.tells_slots);
+        firing.worker = places[at].take_slot(net.publishes_slots);
         let worker = firing.worker;
         if let Some(worker) = worker {
-            self.tell_slot(frame, EventKind::StepRunning { worker, firing: slot })?;
+            self.publish_slot(frame, EventKind::StepRunning { worker, firing: slot })?;
         }
         self.goes_on(frame)
     }
@@ -119,7 +119,7 @@ impl Reducer<'_> {
         }
     }
 
-    fn tell_slot(&mut self, id: FrameId, kind: EventKind) -> Checked {
+    fn publish_slot(&mut self, id: FrameId, kind: EventKind) -> Checked {
         if !self.frame(id)?.quiet {
             self.publish_at(id, kind);
         }
@@ -127,7 +127,14 @@ impl Reducer<'_> {
     }
 
     /// `waiting`: how many wait for a slot there, this one included.
-    pub(super) fn tell_queued(&mut self, id: FrameId, net: &Net, at: usize, kind: Arc<str>, waiting: usize) -> Checked {
+    pub(super) fn publish_queued(
+        &mut self,
+        id: FrameId,
+        net: &Net,
+        at: usize,
+        kind: Arc<str>,
+        waiting: usize,
+    ) -> Checked {
         if !self.frame(id)?.quiet {
             let path = self.child_path(id, net.places[at].body);
             self.publish(path, EventKind::StepQueued { event: kind, waiting: waiting as u64 });

@@ -27,8 +27,8 @@ impl Reducer<'_> {
     }
 
     /// Some live net tells of its slots.
-    pub(in crate::reduce) fn tells_slots(&self) -> bool {
-        self.state.nets.iter().filter_map(|id| self.net_of(*id)).any(|(net, _)| net.tells_slots)
+    pub(in crate::reduce) fn publishes_slots(&self) -> bool {
+        self.state.nets.iter().filter_map(|id| self.net_of(*id)).any(|(net, _)| net.publishes_slots)
     }
 
     /// No place has anything to do, and nothing in the run will do anything by itself.
@@ -40,7 +40,7 @@ impl Reducer<'_> {
 
     /// Steps of nets that tell of their slots, as far as their bodies have not ended; by name.
     pub(in crate::reduce) fn steps_at_work(&self) -> Vec<Arc<str>> {
-        let nets = self.state.nets.iter().filter_map(|id| self.net_of(*id)).filter(|(net, _)| net.tells_slots);
+        let nets = self.state.nets.iter().filter_map(|id| self.net_of(*id)).filter(|(net, _)| net.publishes_slots);
         let at_work = nets.flat_map(|(net, body)| {
             let places: BTreeSet<u32> = body.firings.values().map(|firing| firing.place).collect();
             places.into_iter().map(|at| net.places[at as usize].name.clone())
@@ -60,8 +60,8 @@ impl Reducer<'_> {
                 let output = body.last_output.clone();
                 self.end_net(id, Status::Succeeded, output, None)
             }
-            NetEnd::Stop(kind) if net.tells_slots && could_come(net, body, kind) => Ok(()),
-            NetEnd::Quiet | NetEnd::Stop(_) if net.tells_slots => {
+            NetEnd::Stop(kind) if net.publishes_slots && could_come(net, body, kind) => Ok(()),
+            NetEnd::Quiet | NetEnd::Stop(_) if net.publishes_slots => {
                 let error = self.program.plan.advised(hang(net, body, &held));
                 let path = held.first().map(|(place, _)| self.child_path(id, place.body)).unwrap_or_default();
                 self.fail_net(id, ErrorInfo { path, ..error })

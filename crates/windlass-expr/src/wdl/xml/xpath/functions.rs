@@ -221,13 +221,13 @@ fn lang(this: &mut Evaluator, arguments: &[Expr], here: Here) -> Found {
     let (document, mut node) = (this.document, here.node);
     loop {
         this.pay(1)?;
-        let said = document.attributes(node).find_map(|id| match &document.node(id).kind {
+        let language = document.attributes(node).find_map(|id| match &document.node(id).kind {
             Kind::Attribute { name, value } if &*name.prefix == "xml" && &*name.local == "lang" => Some(value),
             _ => None,
         });
-        if let Some(said) = said {
-            let said = said.to_lowercase();
-            let rest = said.strip_prefix(&wanted);
+        if let Some(language) = language {
+            let language = language.to_lowercase();
+            let rest = language.strip_prefix(&wanted);
             return Ok(XValue::Bool(rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))));
         }
         if node == ROOT {

@@ -12,29 +12,36 @@ use crate::tick::{MAIL_EVENT, START_EVENT};
 
 /// What would become of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Hearing {
+pub enum SignalDelivery {
     /// Somebody takes it.
-    Heard,
+    Delivered,
     /// Nobody waits for it yet: it is there for the first who does.
-    Kept,
+    Buffered,
     /// It would be told of, and change nothing.
     Dropped,
 }
 
 /// What would become of an event if the run took it now. What the run does by itself meanwhile may change that.
-pub fn hearing(program: &Program, state: &State, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) -> Hearing {
-    let kept = |count: usize, most: usize| if count < most { Hearing::Kept } else { Hearing::Dropped };
+pub fn predict_delivery(
+    program: &Program,
+    state: &State,
+    name: &Arc<str>,
+    payload: &Value,
+    to: Option<&Arc<str>>,
+) -> SignalDelivery {
+    let buffered =
+        |count: usize, most: usize| if count < most { SignalDelivery::Buffered } else { SignalDelivery::Dropped };
     match &state.phase {
-        Phase::Ended(_) => return Hearing::Dropped,
-        _ if &**name == START_EVENT => return Hearing::Dropped,
+        Phase::Ended(_) => return SignalDelivery::Dropped,
+        _ if &**name == START_EVENT => return SignalDelivery::Dropped,
         Phase::Created => {
             let held = state.held.as_ref().map_or(0, |held| held.later.len());
-            return kept(held, program.limits.max_kept_signals);
+            return buffered(held, program.limits.max_kept_signals);
         }
         Phase::Running => {}
     }
     if &**name == MAIL_EVENT && to.is_none() && program.addresses().in_use() {
-        return Hearing::Heard;
+        return SignalDelivery::Delivered;
     }
     let waiting = match to {
         Some(to) => asking(program, state, name, to).filter(|frame| accepts(state, *frame, payload)),
@@ -42,18 +49,18 @@ pub fn hearing(program: &Program, state: &State, name: &Arc<str>, payload: &Valu
     };
     let mut nets = state.nets.iter().filter_map(|id| net_of(program, state, *id));
     if waiting.is_some() || nets.any(|(net, _)| is_open_to(net, name, to)) {
-        return Hearing::Heard;
+        return SignalDelivery::Delivered;
     }
     match to {
-        Some(_) => Hearing::Dropped,
-        None => kept(state.signals.get(name).map_or(0, |kept| kept.len()), most_kept(program, state)),
+        Some(_) => SignalDelivery::Dropped,
+        None => buffered(state.signals.get(name).map_or(0, |kept| kept.len()), most_kept(program, state)),
     }
 }
 
 /// How many events of one name are kept for later.
 pub(crate) fn most_kept(program: &Program, state: &State) -> usize {
     let mut nets = state.nets.iter().filter_map(|id| net_of(program, state, *id));
-    match nets.any(|(net, _)| net.tells_slots) {
+    match nets.any(|(net, _)| net.publishes_slots) {
         // A sender of such an event was told that it is accepted, and relies on it.
         true => program.limits.max_kept_step_events,
         false => program.limits.max_kept_signals,
