@@ -66,7 +66,7 @@ fn drive(
                 Command::QueueEvent(kind) => next.push_back(kind),
                 Command::RunWorker(job) => {
                     let outcome = answer(&job.tool, &job.input);
-                    next.push_back(TickKind::StepResult { job: job.job, dispatch: job.dispatch, outcome });
+                    next.push_back(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });
                 }
                 _ => {}
             }

@@ -196,7 +196,7 @@ impl From<RuntimeError> for Failure {
             }
             RuntimeError::Closing
             | RuntimeError::Fenced
-            | RuntimeError::Displaced(_)
+            | RuntimeError::JournalConflict(_)
             | RuntimeError::CalledOff(_)
             | RuntimeError::CallDepth { .. } => Failure::new(Exit::Otherwise, message),
         }

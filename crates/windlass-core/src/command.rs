@@ -17,7 +17,7 @@ pub enum Command {
     CancelWorker { job: u64 },
     /// Whoever holds this job between two tasks holds it no longer: its pipeline has ended, or gives the lease back because
     /// it waits for long. The same number with a higher epoch may follow.
-    EndLease { job: u64, dispatch: u32 },
+    EndLease { job: u64, lease_epoch: u32 },
     /// A child run.
     StartChild { call: u64, definition: Arc<str>, input: Value, key: EffectKey },
     /// The child run is no longer wanted.
@@ -41,7 +41,7 @@ pub enum Command {
 pub struct Job {
     pub job: u64,
     /// Goes up whenever something of the job is handed out: the lease's epoch. A report with another number is late.
-    pub dispatch: u32,
+    pub lease_epoch: u32,
     /// The smallest number that no other job of the run has. It stays while the lease is held.
     pub worker: u32,
     pub tool: Arc<str>,

@@ -60,13 +60,13 @@ pub enum TickKind {
     /// A worker has ended a task of its job.
     StepResult {
         job: u64,
-        dispatch: u32,
+        lease_epoch: u32,
         outcome: TaskOutcome,
     },
     /// A worker has let its lease run out: its task is handed out again, with the same key.
     LeaseLost {
         job: u64,
-        dispatch: u32,
+        lease_epoch: u32,
     },
     /// A child run has ended.
     CallResult {
@@ -86,7 +86,7 @@ pub enum TickKind {
     PublishEvent {
         job: u64,
         /// The lease's epoch; with another one it is late.
-        dispatch: u32,
+        lease_epoch: u32,
         kind: Arc<str>,
         data: Value,
     },
@@ -104,7 +104,7 @@ pub enum TickKind {
     Progress {
         job: u64,
         /// The lease's epoch; with another one it is late.
-        dispatch: u32,
+        lease_epoch: u32,
         data: Value,
     },
     /// The process that ran this is gone; another has taken over.

@@ -145,7 +145,7 @@ fn a_job_that_is_handed_out_again_is_the_same_call() {
     let mut sim = begun(&program);
     let lost = |sim: &Sim| TickKind::LeaseLost {
         job: sim.dispatched.last().unwrap().job,
-        dispatch: sim.dispatched.last().unwrap().dispatch,
+        lease_epoch: sim.dispatched.last().unwrap().lease_epoch,
     };
     for _ in 0..3 {
         let tick = lost(&sim);

@@ -186,14 +186,14 @@ fn an_error_counts_more_than_what_is_said_beside_it() {
 fn what_comes_late_changes_nothing() {
     let program = effect(1);
     let mut sim = begun(&program);
-    sim.tick(TickKind::LeaseLost { job: 0, dispatch: 0 });
-    sim.tick(TickKind::StepResult { job: 0, dispatch: 0, outcome: unfinished(2, secs(1)) });
+    sim.tick(TickKind::LeaseLost { job: 0, lease_epoch: 0 });
+    sim.tick(TickKind::StepResult { job: 0, lease_epoch: 0, outcome: unfinished(2, secs(1)) });
     assert_eq!((sim.count("task.waiting"), sim.count("job.refused")), (0, 1));
     sim.reply("step", unfinished(2, secs(5)));
     // The first worker and its successor speak once more while the operation goes on.
-    for dispatch in [0, 1] {
-        sim.tick(TickKind::StepResult { job: 0, dispatch, outcome: unfinished(9, secs(1)) });
-        sim.tick(TickKind::LeaseLost { job: 0, dispatch });
+    for lease_epoch in [0, 1] {
+        sim.tick(TickKind::StepResult { job: 0, lease_epoch: dispatch: lease_epoch, outcome: unfinished(9, secs(1)) });
+        sim.tick(TickKind::LeaseLost { job: 0, lease_epoch: dispatch: lease_epoch });
     }
     sim.pass(secs(5));
     assert_eq!((sim.dispatched.len(), sim.count("task.waiting")), (3, 1));
@@ -206,7 +206,7 @@ fn a_later_call_that_is_lost_is_made_again_as_it_was() {
     let mut sim = begun(&program);
     sim.reply("step", unfinished(2, secs(1))).pass(secs(1));
     let job = sim.flights[0].job.clone();
-    sim.tick(TickKind::LeaseLost { job: job.job, dispatch: job.dispatch });
+    sim.tick(TickKind::LeaseLost { job: job.job, lease_epoch: job.lease_epoch });
     sim.restart();
     let calls: Vec<_> = sim.dispatched[1..].iter().map(|job| (job.key.clone(), job.input.clone())).collect();
     assert_eq!(calls, vec![(job.key, job.input); 3]);

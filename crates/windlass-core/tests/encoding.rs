@@ -36,7 +36,7 @@ fn ticks_keys_and_results_read_back_as_they_were_written() {
     for by_caller in [false, true] {
         comes_back(TickKind::CancelRun { reason: "enough".into(), request: None, by_caller });
     }
-    comes_back(TickKind::Progress { job: 1, dispatch: 2, data: Value::Int(3) });
+    comes_back(TickKind::Progress { job: 1, lease_epoch: 2, data: Value::Int(3) });
     comes_back(TickKind::AddEvent {
         name: "start".into(),
         payload: Value::Int(1),

@@ -45,7 +45,7 @@ fn reported(change: impl FnOnce(&mut State)) -> Impossible {
 
 fn report(state: &State) -> Option<TickKind> {
     let (job, open) = state.jobs.iter().next()?;
-    Some(TickKind::StepResult { job: *job, dispatch: open.job.dispatch, outcome: TaskOutcome::success(Value::Int(1)) })
+    Some(TickKind::StepResult { job: *job, lease_epoch: open.job.lease_epoch, outcome: TaskOutcome::success(Value::Int(1)) })
 }
 
 fn find(state: &State, kind: impl Fn(&Body) -> bool) -> FrameId {
@@ -341,7 +341,7 @@ fn a_fan_out_with_less_open_work_than_none_is_impossible() {
         net.fan_outs.values_mut().for_each(|fan| fan.open = 0);
         let (job, open) = state.jobs.iter().next().expect("a job is out");
         let outcome = TaskOutcome::success(Value::Null);
-        TickKind::StepResult { job: *job, dispatch: open.job.dispatch, outcome }
+        TickKind::StepResult { job: *job, lease_epoch: open.job.lease_epoch, outcome }
     });
     assert!(matches!(impossible.fault, Fault::Miscounted { what: "open work of a fan-out", .. }), "{impossible}");
 }
@@ -442,7 +442,7 @@ fn ticks(state: &State) -> Vec<TickKind> {
         let outcome = TaskOutcome::success(Value::Null);
         TickKind::CallResult { call: *call, status: Status::Succeeded, outcome }
     });
-    let lost = state.jobs.iter().map(|(job, open)| TickKind::LeaseLost { job: *job, dispatch: open.job.dispatch });
+    let lost = state.jobs.iter().map(|(job, open)| TickKind::LeaseLost { job: *job, lease_epoch: open.job.lease_epoch });
     let common = [TickKind::Proceed, TickKind::TimerDue, TickKind::Restart, cancel(), go()];
     common.into_iter().chain(report(state)).chain(calls).chain(lost).collect()
 }

@@ -217,12 +217,12 @@ fn check_handed_out_again(before: &[Output], sim: &Sim) {
     assert_eq!(repeats.iter().map(|job| job.job).collect::<Vec<_>>(), sim.lost, "each, in order");
     for (worker, job) in repeats.iter().enumerate() {
         let known = first.iter().rfind(|known| known.job == job.job).expect("a job that was open");
-        assert_eq!((&job.key, job.dispatch, &job.input), (&known.key, known.dispatch + 1, &known.input));
+        assert_eq!((&job.key, job.lease_epoch, &job.input), (&known.key, known.lease_epoch + 1, &known.input));
         assert_eq!((job.attempt, job.worker), (known.attempt, worker as u32));
     }
     for job in again.iter().filter(|job| !sim.lost.contains(&job.job)) {
-        let before = first.iter().rfind(|known| known.job == job.job).map(|known| known.dispatch + 1);
-        assert_eq!(job.dispatch, before.unwrap_or(0), "a pipeline that goes on keeps its number");
+        let before = first.iter().rfind(|known| known.job == job.job).map(|known| known.lease_epoch + 1);
+        assert_eq!(job.lease_epoch, before.unwrap_or(0), "a pipeline that goes on keeps its number");
     }
 }
 

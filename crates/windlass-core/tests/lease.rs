@@ -39,14 +39,14 @@ fn retried(wait_ms: u64) -> Program {
 
 /// Job, epoch and worker of everything that was handed out.
 fn handed_out(sim: &Sim) -> Vec<(u64, u32, u32)> {
-    sim.dispatched.iter().map(|job| (job.job, job.dispatch, job.worker)).collect()
+    sim.dispatched.iter().map(|job| (job.job, job.lease_epoch, job.worker)).collect()
 }
 
 /// The leases that have ended: job and epoch.
 fn ended(sim: &Sim) -> Vec<(u64, u32)> {
     let commands = sim.outputs.iter().flat_map(|output| &output.commands);
     let ends = commands.filter_map(|command| match command {
-        Command::EndLease { job, dispatch } => Some((*job, *dispatch)),
+        Command::EndLease { job, lease_epoch: dispatch } => Some((*job, *dispatch)),
         _ => None,
     });
     ends.collect()
@@ -208,7 +208,7 @@ fn a_worker_at_rest_has_nothing_to_confirm() {
 fn a_worker_that_is_lost_at_rest_loses_nothing() {
     let program = retried(1_000);
     let mut sim = begun(&program);
-    sim.fail("pipe.one").tick(TickKind::LeaseLost { job: 0, dispatch: 0 });
+    sim.fail("pipe.one").tick(TickKind::LeaseLost { job: 0, lease_epoch: 0 });
     assert_eq!((sim.state.jobs.len(), sim.dispatched.len(), sim.count("job.refused")), (0, 1, 0));
     sim.pass(secs(1)).succeed("pipe.one", 1i64);
     assert_eq!((sim.status(), handed_out(&sim)), (Status::Succeeded, vec![(0, 0, 0), (0, 1, 0)]));
@@ -216,11 +216,11 @@ fn a_worker_that_is_lost_at_rest_loses_nothing() {
 
 /// The first worker was only slow: what it says is refused at every later point, and said to be.
 #[test]
-fn a_zombie_is_refused_by_its_epoch() {
+fn a_stale_worker_is_rejected_by_its_lease_epoch() {
     let program = three();
     let mut sim = begun(&program);
-    let zombie = TickKind::StepResult { job: 0, dispatch: 0, outcome: TaskOutcome::success("zombie") };
-    sim.tick(TickKind::LeaseLost { job: 0, dispatch: 0 }).tick(zombie.clone());
+    let zombie = TickKind::StepResult { job: 0, lease_epoch: 0, outcome: TaskOutcome::success("zombie") };
+    sim.tick(TickKind::LeaseLost { job: 0, lease_epoch: 0 }).tick(zombie.clone());
     assert_eq!(sim.dispatched[0].key, sim.dispatched[1].key, "a repeat has the same key");
     let told = sim.events_of("job.refused")[0];
     assert_eq!(&*told.path, "pipe.one");
@@ -235,13 +235,13 @@ fn a_zombie_is_refused_by_its_epoch() {
 }
 
 #[test]
-fn a_word_under_another_epoch_is_refused() {
+fn a_report_under_another_lease_epoch_is_rejected() {
     let program = three();
     let mut sim = begun(&program);
     sim.succeed("pipe.one", 1i64);
-    for dispatch in [0, 1, 2] {
-        sim.tick(TickKind::Progress { job: 0, dispatch, data: Value::Int(1) });
-        sim.tick(TickKind::PublishEvent { job: 0, dispatch, kind: "said".into(), data: Value::Int(1) });
+    for lease_epoch in [0, 1, 2] {
+        sim.tick(TickKind::Progress { job: 0, lease_epoch: dispatch: lease_epoch, data: Value::Int(1) });
+        sim.tick(TickKind::PublishEvent { job: 0, lease_epoch: dispatch: lease_epoch, kind: "said".into(), data: Value::Int(1) });
     }
     assert_eq!((sim.count("task.progress"), sim.count("said"), sim.count("job.refused")), (1, 1, 4));
 }
@@ -331,18 +331,18 @@ proptest! {
             let before = apart_from_time(&sim.state);
             let mut other = Sim::with_seed(&program, seed, Box::new(|_, _, _| Reply::Never));
             for job in &sim.dispatched {
-                let busy = sim.state.jobs.get(&job.job).is_some_and(|open| open.is_out(job.dispatch));
+                let busy = sim.state.jobs.get(&job.job).is_some_and(|open| open.is_dispatched_under(job.lease_epoch));
                 if busy {
                     continue;
                 }
                 let outcome = TaskOutcome::success("late");
-                let (job, dispatch) = (job.job, job.dispatch);
+                let (job, dispatch) = (job.job, job.lease_epoch);
                 other.state = decoded(&encoded(&sim.state));
                 other.now = sim.now;
                 (other.values, other.buffer) = (sim.values.clone(), Default::default());
                 let kinds = [
-                    TickKind::StepResult { job, dispatch, outcome },
-                    TickKind::Progress { job, dispatch, data: Value::Int(1) },
+                    TickKind::StepResult { job, lease_epoch, outcome },
+                    TickKind::Progress { job, lease_epoch, data: Value::Int(1) },
                 ];
                 for kind in kinds {
                     let tick = windlass_core::Tick { at: sim.now, seed: 7, kind, more: false };

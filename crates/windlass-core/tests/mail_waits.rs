@@ -328,8 +328,8 @@ fn what_comes_with_more_to_come_is_not_the_last_word() {
     let program = actors(&["a", "b"]).load();
     let mut sim = on(&program);
     says(&mut sim, "a", "listen");
-    let Job { job, dispatch, .. } = sim.flights[0].job;
-    let kind = TickKind::StepResult { job, dispatch, outcome: TaskOutcome::success(word("end")) };
+    let Job { job, lease_epoch: dispatch, .. } = sim.flights[0].job;
+    let kind = TickKind::StepResult { job, lease_epoch: dispatch, outcome: TaskOutcome::success(word("end")) };
     sim.reduce(Tick { at: sim.now, seed: 1, kind, more: true }).unwrap();
     assert!(!sim.state.mail.blocked.is_empty());
     sim.event("mail", json(r#"{"to": "a", "text": "just in time"}"#)).settle();

@@ -99,7 +99,7 @@ fn a_place_has_so_many_workers_and_the_other_tokens_wait_in_order() {
     let second = sim.flights[1].job.job;
     let outcome = windlass_core::TaskOutcome::success("b");
     sim.flights.remove(1);
-    sim.tick(windlass_core::TickKind::StepResult { job: second, dispatch: 0, outcome }).settle();
+    sim.tick(windlass_core::TickKind::StepResult { job: second, lease_epoch: 0, outcome }).settle();
     assert_eq!(inputs(&sim, "net.work"), (0..3).map(Value::Int).collect::<Vec<_>>());
     for _ in 0..4 {
         assert!(sim.flights.len() <= 2);
@@ -126,7 +126,7 @@ fn bodies_of_one_place_are_told_apart() {
     let mut sim = begun(&program);
     let second = sim.flights.remove(1).job.job;
     let outcome = windlass_core::TaskOutcome::success(json(r#"{"kind": "stop"}"#));
-    sim.tick(windlass_core::TickKind::StepResult { job: second, dispatch: 0, outcome }).settle();
+    sim.tick(windlass_core::TickKind::StepResult { job: second, lease_epoch: 0, outcome }).settle();
     sim.succeed("net.work", "too late");
     let firings = |kind: &str| -> Vec<Value> {
         let events = sim.events_of(kind).into_iter().filter(|event| &*event.path == "net.work");
@@ -157,7 +157,7 @@ fn retries_of_a_numbered_step_are_published() {
     let mut sim = begun(&program);
     let job = sim.flights.remove(0).job.job;
     let outcome = windlass_core::TaskOutcome::failure(windlass_core::ErrorInfo::new("Lost", "step", "lost"));
-    sim.tick(windlass_core::TickKind::StepResult { job, dispatch: 0, outcome }).settle();
+    sim.tick(windlass_core::TickKind::StepResult { job, lease_epoch: 0, outcome }).settle();
     let told = sim.events_of("task.retrying");
     assert_eq!((told.len(), &*told[0].path), (1, "net.work"));
     assert_eq!(told[0].data.get("firing"), Some(&Value::Int(0)));
@@ -538,8 +538,7 @@ fn each_visit_of_a_step_is_a_separate_effect_with_its_own_events() {
     let generations: Vec<u32> = sim.dispatched.iter().map(|job| job.key.generation).collect();
     assert!(generations.windows(2).all(|pair| pair[0] < pair[1]), "{generations:?}");
     let started = sim.events_of("step.started");
-    let published: Vec<_> =
-        started.iter().filter(|event| &*event.path == "net.step").map(|event| &event.data).collect();
+    let published: Vec<_> = started.iter().filter(|event| &*event.path == "net.step").map(|event| &event.data).collect();
     let field = |name: &str| published.iter().map(|data| data.get(name).cloned().unwrap()).collect::<Vec<_>>();
     assert_eq!(field("visit"), [Value::Int(1), Value::Int(2), Value::Int(3)]);
     assert_eq!(field("token"), ["start", "again", "again"].map(Value::from));

@@ -298,10 +298,10 @@ fn a_worker_that_confirms_ends_the_grace() {
 fn a_lost_lease_hands_the_job_out_again_and_refuses_the_first_worker() {
     let program = one_effect(Limits::default());
     let mut sim = begun(&program);
-    sim.tick(TickKind::LeaseLost { job: 0, dispatch: 0 });
+    sim.tick(TickKind::LeaseLost { job: 0, lease_epoch: 0 });
     let [first, second] = &sim.dispatched[..] else { panic!("handed out twice") };
-    assert_eq!((second.dispatch, &second.key, second.worker), (1, &first.key, first.worker));
-    sim.tick(TickKind::StepResult { job: 0, dispatch: 0, outcome: TaskOutcome::success("first") });
+    assert_eq!((second.lease_epoch, &second.key, second.worker), (1, &first.key, first.worker));
+    sim.tick(TickKind::StepResult { job: 0, lease_epoch: 0, outcome: TaskOutcome::success("first") });
     assert!(!sim.ended());
     sim.succeed("work", "second");
     assert_eq!(sim.output(), Value::from("second"));

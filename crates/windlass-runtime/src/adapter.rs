@@ -86,9 +86,9 @@ pub struct ChildStart {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Finalized {
     pub job: u64,
-    pub dispatch: u32,
+    pub lease_epoch: u32,
     /// It was not refused.
-    pub counts: bool,
+    pub accepted: bool,
 }
 
 /// The time and the entropy of each tick.
@@ -151,7 +151,7 @@ pub trait Workers: Send {
     fn cancel_worker(&mut self, job: u64);
 
     /// Ends the lease of a worker that holds a job between two of its tasks. Workers in this process hold nothing meanwhile.
-    fn end_lease(&mut self, _job: u64, _dispatch: u32) {}
+    fn end_lease(&mut self, _job: u64, _lease_epoch: u32) {}
 
     /// A job's result has been reduced and is durable.
     fn finalize_step(&mut self, _step: Finalized) {}

@@ -189,9 +189,9 @@ impl<A: Adapter> ControlLoop<A> {
         let more = self.state.jobs.len() <= 1 && self.adapter.ticks().more_comes(!self.buffer.is_empty());
         let mut tick = Tick { at, seed, kind, more };
         self.slim(&mut tick.kind);
-        if let TickKind::StepResult { job, dispatch, .. } = tick.kind {
-            let counts = self.state.jobs.get(&job).is_some_and(|open| open.is_out(dispatch));
-            self.finalized.push(Finalized { job, dispatch, counts });
+        if let TickKind::StepResult { job, lease_epoch: dispatch, .. } = tick.kind {
+            let accepted = self.state.jobs.get(&job).is_some_and(|open| open.is_dispatched_under(dispatch));
+            self.finalized.push(Finalized { job, lease_epoch: dispatch, accepted: counts: accepted });
         }
         let mut resume = Resume::with(std::mem::take(&mut self.spare));
         match reduce(&self.program, &mut self.state, &tick, &mut self.blobs, &mut resume)? {
@@ -321,9 +321,9 @@ impl<A: Adapter> ControlLoop<A> {
             Command::QueueEvent(tick) => self.buffer.push_back(tick),
             Command::RunWorker(job) => match self.state.jobs.get(&job.job) {
                 Some(open) if open.cancelled.is_some() => self.confirm_unbegun(&job),
-                Some(open) if open.is_out(job.dispatch) && self.is_too_large(&job) => self.refuse_input(&job),
-                Some(open) if open.is_out(job.dispatch) && holds_any_stored(&job) => return Some(job),
-                Some(open) if open.is_out(job.dispatch) => {
+                Some(open) if open.is_dispatched_under(job.lease_epoch) && self.is_too_large(&job) => self.refuse_input(&job),
+                Some(open) if open.is_dispatched_under(job.lease_epoch) && holds_any_stored(&job) => return Some(job),
+                Some(open) if open.is_dispatched_under(job.lease_epoch) => {
                     let input = job.input.clone();
                     self.adapter.workers().run_worker(job, input);
                 }
@@ -331,7 +331,7 @@ impl<A: Adapter> ControlLoop<A> {
                 _ => {}
             },
             Command::CancelWorker { job } => self.adapter.workers().cancel_worker(job),
-            Command::EndLease { job, dispatch } => self.adapter.workers().end_lease(job, dispatch),
+            Command::EndLease { job, lease_epoch: dispatch } => self.adapter.workers().end_lease(job, dispatch),
             Command::StartChild { call, definition, input, key } => {
                 // A later tick of the same commit may have called it off.
                 if self.state.calls.contains_key(&call) {
@@ -354,7 +354,7 @@ impl<A: Adapter> ControlLoop<A> {
     fn confirm_unbegun(&mut self, job: &Job) {
         let error = ErrorInfo::new("Cancelled", "cancelled", "the task was called off before it began");
         let outcome = TaskOutcome::failure(error);
-        self.buffer.push_back(TickKind::StepResult { job: job.job, dispatch: job.dispatch, outcome });
+        self.buffer.push_back(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });
     }
 
     fn is_too_large(&self, job: &Job) -> bool {
@@ -366,7 +366,7 @@ impl<A: Adapter> ControlLoop<A> {
         let message = format!("the task's input has {} bytes in all", job.input.stored_bytes());
         let error = ErrorInfo::new("InputTooLarge", "limit", message).hint("see `expression_output_bytes_max`");
         let outcome = TaskOutcome::failure(error);
-        self.buffer.push_back(TickKind::StepResult { job: job.job, dispatch: job.dispatch, outcome });
+        self.buffer.push_back(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });
     }
 
     async fn whole_answers(&mut self, resumed: Option<Arc<Resumed>>) -> Result<Option<Arc<Resumed>>, RuntimeError> {

@@ -61,7 +61,7 @@ pub enum RuntimeError {
     #[error("the engine is shutting down")]
     Closing,
     #[error("the journal of the run `{0}` is not where this process has left it")]
-    Displaced(String),
+    JournalConflict(String),
     #[error("another process has taken the run over")]
     Fenced,
 }

@@ -46,7 +46,7 @@ struct Found {
 struct Open {
     asked: Asked,
     entry: (u32, u32),
-    dispatch: u32,
+    lease_epoch: u32,
     /// Its result did not help whoever asked for it.
     spoilt: bool,
 }
@@ -64,44 +64,36 @@ impl Taken {
         let busy = image.state.jobs.values().filter(|open| !open.resting).map(|open| &open.job);
         for job in busy.filter(|job| job.key.call == 0) {
             let asked = asked(&job.tool, &job.key, &job.input);
-            jobs.insert(job.job, Open { asked, entry: entry(&job.key), dispatch: job.dispatch, spoilt: false });
+            jobs.insert(job.job, Open { asked, entry: entry(&job.key), lease_epoch: job.lease_epoch, spoilt: false });
         }
         for (call, open) in &image.state.calls {
             let asked = asked(&open.definition, &open.key, &open.input);
-            let made = Open { asked, entry: entry(&open.key), dispatch: 0, spoilt: false };
+            let made = Open { asked, entry: entry(&open.key), lease_epoch: 0, spoilt: false };
             calls.insert(*call, (made, codec::child_id(&self.run, &open.key)));
         }
         let store = self.store.clone();
         let mut watch = Some(Box::new(Watch::marking(spoilt)));
         let run = self.run.clone();
-        replay_each(
-            &*store,
-            &run,
-            program,
-            &mut image,
-            u64::MAX,
-            &mut watch,
-            &mut |state, tick_entry, output, watch| {
-                self.note_result(state, tick_entry, &mut jobs, &mut calls);
-                let is_spoilt = |frame: Option<FrameId>| match (frame, &watch) {
-                    (Some(frame), Some(watch)) => watch.is_marked(state, frame),
-                    _ => false,
-                };
-                for command in &output.commands {
-                    match command {
-                        Command::RunWorker(job) => note_job(state, job, &mut jobs, &is_spoilt),
-                        Command::StartChild { call, definition, input, key } => {
-                            let spoilt = is_spoilt(state.calls.get(call).map(|open| open.frame));
-                            let asked = asked(definition, key, input);
-                            let made = Open { asked, entry: entry(key), dispatch: 0, spoilt };
-                            calls.insert(*call, (made, codec::child_id(&run, key)));
-                        }
-                        _ => {}
+        replay_each(&*store, &run, program, &mut image, u64::MAX, &mut watch, &mut |state, tick_entry, output, watch| {
+            self.note_result(state, tick_entry, &mut jobs, &mut calls);
+            let is_spoilt = |frame: Option<FrameId>| match (frame, &watch) {
+                (Some(frame), Some(watch)) => watch.is_marked(state, frame),
+                _ => false,
+            };
+            for command in &output.commands {
+                match command {
+                    Command::RunWorker(job) => note_job(state, job, &mut jobs, &is_spoilt),
+                    Command::StartChild { call, definition, input, key } => {
+                        let spoilt = is_spoilt(state.calls.get(call).map(|open| open.frame));
+                        let asked = asked(definition, key, input);
+                        let made = Open { asked, entry: entry(key), lease_epoch: 0, spoilt };
+                        calls.insert(*call, (made, codec::child_id(&run, key)));
                     }
+                    _ => {}
                 }
-                Ok(())
-            },
-        )
+            }
+            Ok(())
+        })
     }
 
     fn note_result(
@@ -113,9 +105,9 @@ impl Taken {
     ) {
         let tick = state.ticks - 1;
         match &tick_entry.tick.kind {
-            TickKind::StepResult { job, dispatch, outcome } => {
+            TickKind::StepResult { job, lease_epoch: dispatch, outcome } => {
                 let unfinished = outcome.again.is_some() || outcome.awaits.is_some();
-                if jobs.get(job).is_none_or(|open| open.dispatch != *dispatch)
+                if jobs.get(job).is_none_or(|open| open.lease_epoch != *dispatch)
                     || (outcome.error.is_none() && unfinished)
                 {
                     return;
@@ -205,13 +197,13 @@ fn note_job(state: &State, job: &Job, jobs: &mut BTreeMap<u64, Open>, is_spoilt:
     if job.key.call > 0 || job.resumed.is_some() {
         // The same operation goes on: it is known by what it began with.
         if let Some(open) = jobs.get_mut(&job.job) {
-            open.dispatch = job.dispatch;
+            open.lease_epoch = job.lease_epoch;
         }
         return;
     }
     let spoilt = is_spoilt(state.jobs.get(&job.job).map(|open| open.frame));
     let asked = asked(&job.tool, &job.key, &job.input);
-    jobs.insert(job.job, Open { asked, entry: entry(&job.key), dispatch: job.dispatch, spoilt });
+    jobs.insert(job.job, Open { asked, entry: entry(&job.key), lease_epoch: job.lease_epoch, spoilt });
 }
 
 /// Attempts do not count: one that went well in the end went well.

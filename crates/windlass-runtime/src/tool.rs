@@ -53,7 +53,7 @@ pub struct ToolCall {
     /// The pipeline's number in the run.
     pub job: u64,
     /// Goes up whenever something of the job is handed out. Who speaks with another one is refused.
-    pub epoch: u32,
+    pub lease_epoch: u32,
     pub input: Value,
     /// The same on every repeat after a crash or a lost reply. Over HTTP it travels as `Idempotency-Key`.
     pub key: Arc<str>,
@@ -93,7 +93,7 @@ pub struct EventPublisher(Option<ReportChannel>);
 struct ReportChannel {
     reports: mpsc::UnboundedSender<TickKind>,
     job: u64,
-    dispatch: u32,
+    lease_epoch: u32,
     /// What somebody makes of the data before they are heard.
     transform: Option<Arc<DataTransform>>,
 }
@@ -101,8 +101,8 @@ struct ReportChannel {
 type DataTransform = dyn Fn(Value) -> Value + Send + Sync;
 
 impl EventPublisher {
-    pub(crate) fn new(reports: &mpsc::UnboundedSender<TickKind>, job: u64, dispatch: u32) -> EventPublisher {
-        EventPublisher(Some(ReportChannel { reports: reports.clone(), job, dispatch, transform: None }))
+    pub(crate) fn new(reports: &mpsc::UnboundedSender<TickKind>, job: u64, lease_epoch: u32) -> EventPublisher {
+        EventPublisher(Some(ReportChannel { reports: reports.clone(), job, lease_epoch: dispatch: lease_epoch, transform: None }))
     }
 
     /// Nobody hears it, for tests of tools.
@@ -118,10 +118,10 @@ impl EventPublisher {
 
     /// How far the task is, as an event `task.progress`.
     pub fn progress(&self, data: Value) {
-        if let Some(ReportChannel { reports, job, dispatch, transform: seen }) = &self.0 {
+        if let Some(ReportChannel { reports, job, lease_epoch: dispatch, transform: seen }) = &self.0 {
             let data = seen.iter().fold(data, |data, transform| transform(data));
             // A closed mailbox means that the run has left this process.
-            let _ = reports.send(TickKind::Progress { job: *job, dispatch: *dispatch, data });
+            let _ = reports.send(TickKind::Progress { job: *job, lease_epoch: *dispatch, data });
         }
     }
 
@@ -142,9 +142,9 @@ impl EventPublisher {
 
     /// Events of such a kind get the task's path and these data: an object, or anything as `data`.
     pub fn send(&self, kind: impl Into<Arc<str>>, data: Value) {
-        if let Some(ReportChannel { reports, job, dispatch, transform: seen }) = &self.0 {
+        if let Some(ReportChannel { reports, job, lease_epoch: dispatch, transform: seen }) = &self.0 {
             let data = seen.iter().fold(data, |data, transform| transform(data));
-            let tick = TickKind::PublishEvent { job: *job, dispatch: *dispatch, kind: kind.into(), data };
+            let tick = TickKind::PublishEvent { job: *job, lease_epoch: *dispatch, kind: kind.into(), data };
             // A closed mailbox means that the run has left this process.
             let _ = reports.send(tick);
         }
@@ -158,7 +158,7 @@ impl ToolCall {
             tool: "tool".into(),
             definition: Arc::default(),
             job: 0,
-            epoch: 0,
+            lease_epoch: 0,
             input,
             key: "key".into(),
             attempt: 1,

@@ -75,7 +75,7 @@ pub struct RunWorkers {
 type Leases = Arc<Mutex<BTreeMap<u64, Lease>>>;
 
 struct Lease {
-    dispatch: u32,
+    lease_epoch: u32,
     /// None: whoever has it is outside this process, and others mind whether he lives.
     alive_at: Option<Instant>,
     cancelled: Cancelled,
@@ -131,13 +131,13 @@ impl RunWorkers {
 
     /// Gives a job to a worker. Stored inputs have been loaded by the caller.
     pub(crate) fn run(&mut self, job: Job, input: Value) {
-        let (number, dispatch) = (job.job, job.dispatch);
+        let (number, lease_epoch) = (job.job, job.lease_epoch);
         if let Some(outcome) = self.taken.as_ref().and_then(|taken| taken.job(&job)) {
-            return send_report(&self.reports, number, dispatch, outcome);
+            return send_report(&self.reports, number, lease_epoch, outcome);
         }
         let Some(tool) = self.pool.tools.get(&job.tool) else {
             let outcome = no_such_tool(&job.tool, &self.pool.tools);
-            return send_report(&self.reports, number, dispatch, outcome);
+            return send_report(&self.reports, number, lease_epoch, outcome);
         };
         let span = debug_span!(
             "job",
@@ -152,7 +152,7 @@ impl RunWorkers {
             tool: job.tool,
             definition: self.definition.clone(),
             job: number,
-            epoch: dispatch,
+            lease_epoch: lease_epoch,
             input,
             key: codec::effect_key(&self.run, &job.key).into(),
             attempt: job.attempt,
@@ -166,7 +166,7 @@ impl RunWorkers {
             at: job.at,
             resumed: job.resumed,
             tried: job.tried,
-            publish: EventPublisher::new(&self.reports, number, dispatch),
+            publish: EventPublisher::new(&self.reports, number, lease_epoch),
             away: None,
         };
         if tool.shows_alive(&call) {
@@ -176,14 +176,14 @@ impl RunWorkers {
         let work = match self.pool.slots.clone().try_acquire_owned() {
             Err(_) => Work::Waits(tool.clone(), Box::new(call)),
             Ok(slot) => match span.in_scope(|| begin(&**tool, call)) {
-                ControlFlow::Break(outcome) => return send_report(&self.reports, number, dispatch, outcome),
+                ControlFlow::Break(outcome) => return send_report(&self.reports, number, lease_epoch, outcome),
                 ControlFlow::Continue(called) => Work::Called(called, slot),
             },
         };
-        let lease = Lease { dispatch, alive_at: Some(Instant::now()), cancelled: cancelled.clone(), task: None };
+        let lease = Lease { lease_epoch: dispatch: lease_epoch, alive_at: Some(Instant::now()), cancelled: cancelled.clone(), task: None };
         self.leases().insert(number, lease);
         let (slots, leases, reports) = (self.pool.slots.clone(), self.leases.clone(), self.reports.clone());
-        let held = Held { leases, job: number, dispatch, heartbeat: self.pool.lease / HEARTBEATS };
+        let held = Held { leases, job: number, lease_epoch: dispatch: lease_epoch, heartbeat: self.pool.lease / HEARTBEATS };
         let holding = hold(work, job.timeout, cancelled, slots, held, reports).instrument(span);
         let task = tokio::spawn(holding).abort_handle();
         if let Some(lease) = self.leases().get_mut(&number) {
@@ -193,21 +193,21 @@ impl RunWorkers {
 
     /// Somebody outside this process does it. It takes no slot: nothing is at work here.
     fn send_away(&mut self, tool: &dyn Tool, mut call: ToolCall, span: Span) {
-        let (job, dispatch, cancelled) = (call.job, call.epoch, call.cancelled.clone());
+        let (job, lease_epoch, cancelled) = (call.job, call.lease_epoch, call.cancelled.clone());
         let (sender, settled) = oneshot::channel();
         let (leases, reports) = (self.leases.clone(), self.reports.clone());
-        call.away = Some(Away { job, dispatch, leases: leases.clone(), reports: reports.clone(), settled });
+        call.away = Some(Away { job, lease_epoch: dispatch: lease_epoch, leases: leases.clone(), reports: reports.clone(), settled });
         if self.away.len() >= 2 * self.leases().len().max(32) {
             // Those that were lost, and that nobody was given again.
             self.away.retain(|_, (_, sender)| !sender.is_closed());
         }
         // Before the call, which may be over at once.
-        self.away.insert(job, (dispatch, sender));
-        self.leases().insert(job, Lease { dispatch, alive_at: None, cancelled, task: None });
+        self.away.insert(job, (lease_epoch, sender));
+        self.leases().insert(job, Lease { lease_epoch: dispatch: lease_epoch, alive_at: None, cancelled, task: None });
         match span.in_scope(|| begin(tool, call)) {
-            ControlFlow::Break(outcome) => report(&leases, &reports, job, dispatch, outcome),
+            ControlFlow::Break(outcome) => report(&leases, &reports, job, lease_epoch, outcome),
             ControlFlow::Continue(called) => {
-                let held = async move { report(&leases, &reports, job, dispatch, called.await) };
+                let held = async move { report(&leases, &reports, job, lease_epoch, called.await) };
                 let task = tokio::spawn(held.instrument(span)).abort_handle();
                 if let Some(lease) = self.leases().get_mut(&job) {
                     lease.task = Some(task);
@@ -219,10 +219,10 @@ impl RunWorkers {
     /// A report has been reduced and is durable.
     pub(crate) fn finalize(&mut self, step: Finalized) {
         // Workers in this process need not hear of it.
-        if self.away.get(&step.job).is_some_and(|(dispatch, _)| *dispatch == step.dispatch)
+        if self.away.get(&step.job).is_some_and(|(lease_epoch, _)| *lease_epoch == step.lease_epoch)
             && let Some((_, sender)) = self.away.remove(&step.job)
         {
-            self.durable.push((sender, step.counts));
+            self.durable.push((sender, step.accepted));
         }
     }
 
@@ -249,7 +249,7 @@ impl RunWorkers {
                 if let Some(task) = &lease.task {
                     task.abort();
                 }
-                lost.push(TickKind::LeaseLost { job: *job, dispatch: lease.dispatch });
+                lost.push(TickKind::LeaseLost { job: *job, lease_epoch: lease.lease_epoch });
             }
             alive
         });
@@ -271,7 +271,7 @@ impl Drop for RunWorkers {
 /// The hold on a job of somebody outside this process.
 pub struct Away {
     job: u64,
-    dispatch: u32,
+    lease_epoch: u32,
     leases: Leases,
     reports: mpsc::UnboundedSender<TickKind>,
     settled: oneshot::Receiver<bool>,
@@ -282,14 +282,14 @@ impl Away {
     /// is for another. The call goes no further.
     pub fn lose(&self) {
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        if leases.get(&self.job).is_some_and(|lease| lease.dispatch == self.dispatch)
+        if leases.get(&self.job).is_some_and(|lease| lease.lease_epoch == self.lease_epoch)
             && let Some(lease) = leases.remove(&self.job)
         {
             if let Some(task) = &lease.task {
                 task.abort();
             }
             // A closed mailbox means that the run has left this process.
-            let _ = self.reports.send(TickKind::LeaseLost { job: self.job, dispatch: self.dispatch });
+            let _ = self.reports.send(TickKind::LeaseLost { job: self.job, lease_epoch: self.lease_epoch });
         }
     }
 
@@ -304,7 +304,7 @@ impl Away {
 struct Held {
     leases: Leases,
     job: u64,
-    dispatch: u32,
+    lease_epoch: u32,
     heartbeat: std::time::Duration,
 }
 
@@ -312,7 +312,7 @@ impl Held {
     /// Only the lease that is its own: another worker may have the job by now.
     fn show_alive(&self) {
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lease) = leases.get_mut(&self.job).filter(|lease| lease.dispatch == self.dispatch) {
+        if let Some(lease) = leases.get_mut(&self.job).filter(|lease| lease.lease_epoch == self.lease_epoch) {
             lease.alive_at = Some(Instant::now());
         }
     }
@@ -361,7 +361,7 @@ async fn hold(
         () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was called off"),
         () = heartbeats => unreachable!("heartbeats never end"),
     };
-    report(&held.leases, &reports, held.job, held.dispatch, outcome);
+    report(&held.leases, &reports, held.job, held.lease_epoch, outcome);
 }
 
 /// Waits for a slot, then calls the tool. Its time counts from the call; a tool out of time is dropped where it stands.
@@ -416,18 +416,18 @@ fn report(
     leases: &Mutex<BTreeMap<u64, Lease>>,
     reports: &mpsc::UnboundedSender<TickKind>,
     job: u64,
-    dispatch: u32,
+    lease_epoch: u32,
     outcome: TaskOutcome,
 ) {
     let mut held = leases.lock().unwrap_or_else(PoisonError::into_inner);
     // Told before it ends: whoever sees that nothing is in flight has all reports before them.
-    send_report(reports, job, dispatch, outcome);
-    if held.get(&job).is_some_and(|lease| lease.dispatch == dispatch) {
+    send_report(reports, job, lease_epoch, outcome);
+    if held.get(&job).is_some_and(|lease| lease.lease_epoch == lease_epoch) {
         held.remove(&job);
     }
 }
 
-fn send_report(reports: &mpsc::UnboundedSender<TickKind>, job: u64, dispatch: u32, outcome: TaskOutcome) {
+fn send_report(reports: &mpsc::UnboundedSender<TickKind>, job: u64, lease_epoch: u32, outcome: TaskOutcome) {
     // A closed mailbox means that the run has left this process.
-    let _ = reports.send(TickKind::StepResult { job, dispatch, outcome });
+    let _ = reports.send(TickKind::StepResult { job, lease_epoch: dispatch: lease_epoch, outcome });
 }

@@ -343,8 +343,8 @@ async fn a_child_that_was_called_off_is_never_made() {
         if point == (CommitPoint { number: 2, when: CommitMoment::Before }) {
             let row = disk.run("r").expect("readable").expect("there");
             let call_off = vec![message.clone()];
-            let (epoch, expected) = (row.epoch, row.ticks);
-            let batch = RunBatch { run: row.run, epoch, expected, call_off, ..RunBatch::default() };
+            let (owner_epoch, expected) = (row.owner_epoch, row.ticks);
+            let batch = RunBatch { run: row.run, owner_epoch, expected, call_off, ..RunBatch::default() };
             disk.append(vec![batch]).expect("written");
         }
     });

@@ -257,7 +257,7 @@ async fn workers_come_before_outside_input() {
     let (reports_in, reports) = mpsc::unbounded_channel();
     let workers = RunWorkers::new(WorkerPool::new(World::new().tools(), 1), "run".into(), reports_in.clone());
     let mut local = Local::new(Clock::Real, 0, (mailbox.clone(), mail), reports, workers);
-    let report = |job| TickKind::StepResult { job, dispatch: 0, outcome: TaskOutcome::success(Value::Null) };
+    let report = |job| TickKind::StepResult { job, lease_epoch: 0, outcome: TaskOutcome::success(Value::Null) };
     mailbox.send(Mail::Tick(Box::new(TickKind::Pause { request: None }))).expect("open");
     mailbox.send(Mail::Inbox).expect("open");
     reports_in.send(report(1)).expect("open");

@@ -290,7 +290,7 @@ async fn the_same_id_is_the_same_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_fenced_off_writes_nothing_more() {
+async fn a_fenced_engine_writes_nothing() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     let mut handle = begin(&engine, loom(GATES), "r").await;
@@ -298,7 +298,7 @@ async fn who_was_fenced_off_writes_nothing_more() {
     let before = store.run("r").expect("readable").expect("there");
     // Somebody who believes the owner dead takes the run over.
     let owner = before.owner.clone().expect("an owner");
-    assert_eq!(store.claim("r", &owner).expect("claimed"), Claim::Owned { epoch: before.epoch + 1 });
+    assert_eq!(store.claim("r", &owner).expect("claimed"), Claim::Owned { epoch: before.owner_epoch + 1 });
     let syncs = store.syncs();
     world.open("first");
     let error = in_time(handle.wait()).await.expect_err("fenced");
@@ -306,7 +306,7 @@ async fn who_was_fenced_off_writes_nothing_more() {
     until(|| engine.resident() == 0).await;
     engine.close().await;
     let after = store.run("r").expect("readable").expect("there");
-    assert_eq!((after.ticks, after.epoch, after.owner), (before.ticks, before.epoch + 1, Some(owner)));
+    assert_eq!((after.ticks, after.owner_epoch, after.owner), (before.ticks, before.owner_epoch + 1, Some(owner)));
     assert!(store.syncs() <= syncs + 1, "one refused commit, and nothing after it");
     assert_eq!(world.ledger().len(), 1, "no effect of what was refused");
 }
@@ -378,7 +378,7 @@ async fn mail_that_nobody_takes_does_not_hide_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_adopting_engine_takes_over_from_the_dead_but_not_from_the_living() {
+async fn an_adopting_engine_takes_over_runs_of_dead_owners_only() {
     let (store, world) = fresh();
     begin(&engine(&store, &world), loom(GATES), "orphan").await;
     world.calls(1).await;
@@ -442,7 +442,7 @@ async fn workers_are_numbered_from_0_after_a_restart() {
         let program = program_of(store, "r", limits());
         let created = store.run("r").expect("readable").expect("there").created_at;
         let image = load(store, &"r".into(), &program, created).expect("it loads");
-        image.state.jobs.iter().map(|(job, open)| (*job, open.job.worker, open.job.dispatch)).collect()
+        image.state.jobs.iter().map(|(job, open)| (*job, open.job.worker, open.job.lease_epoch)).collect()
     };
     assert_eq!(jobs(&store), [(0, 0, 0), (1, 1, 0), (2, 2, 0)]);
     world.open("a");
@@ -801,7 +801,7 @@ async fn a_parent_can_move_while_its_child_stays() {
     world.calls(1).await;
     // Only the parent is let go.
     let owner = store.run("r").expect("readable").expect("there");
-    store.release("r", owner.epoch).expect("released");
+    store.release("r", owner.owner_epoch).expect("released");
     let mut handle = second.resume("r").await.expect("taken over");
     until(|| has_tick(&store, "r", "Restart")).await;
     world.open("child");

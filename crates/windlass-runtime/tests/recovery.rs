@@ -159,7 +159,7 @@ fn what_is_poisoned_is_set_aside_with_a_reason_and_the_rest_go_on() {
         store
             .append(vec![RunBatch {
                 run: "position".into(),
-                epoch: unread.epoch,
+                epoch: unread.owner_epoch,
                 expected: unread.ticks,
                 snapshot: Some(windlass_store::NewSnapshot {
                     tick: unread.ticks,
@@ -264,11 +264,11 @@ fn a_run_that_was_always_there_when_the_process_died_is_set_aside() {
         let mut deaths = 0;
         loop {
             store = Arc::new(store.crash());
-            let epoch = row(&store, "r").epoch;
+            let owner_epoch = row(&store, "r").owner_epoch;
             let (engine, log_tail) = adopting(&store, &world, &log);
             // It is there again, or it is left alone: in both cases it was claimed first.
             let is_over = |row: RunRow| engine.resident() == 1 || row.status == RunStatus::Quarantined;
-            until(|| row(&store, "r").epoch > epoch && is_over(row(&store, "r"))).await;
+            until(|| row(&store, "r").owner_epoch > owner_epoch && is_over(row(&store, "r"))).await;
             if row(&store, "r").status == RunStatus::Quarantined || deaths > 20 {
                 break;
             }

@@ -45,7 +45,7 @@ pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> Outcome<RunRow> {
         dialect: row.get(4)?,
         status: RunStatus::parse(&word).ok_or_else(unknown)?,
         owner: row.get(6)?,
-        epoch: row.get(7)?,
+        owner_epoch: row.get(7)?,
         created_at: Timestamp(row.get(8)?),
         changed_at: Timestamp(row.get(9)?),
         timer: row.get::<_, Option<i64>>(10)?.map(Timestamp),

@@ -36,10 +36,10 @@ impl StoreWrite for SqliteStore {
         self.write(|transaction| runs.iter().map(|run| self.claim_in(transaction, run, owner)).collect())
     }
 
-    fn release(&self, run: &str, epoch: u64) -> Result<(), StoreError> {
+    fn release(&self, run: &str, owner_epoch: u64) -> Result<(), StoreError> {
         self.write(|transaction| {
             let mut update = transaction.prepare_cached("UPDATE runs SET owner = NULL WHERE id = ?1 AND epoch = ?2")?;
-            update.execute(params![run, epoch])?;
+            update.execute(params![run, owner_epoch])?;
             Ok(())
         })
     }
@@ -85,11 +85,11 @@ impl SqliteStore {
         match standing.owner {
             Some(holder) if holder != owner && owners::is_alive(&self.owners, &holder)? => Ok(Claim::HeldBy(holder)),
             _ => {
-                let epoch = standing.epoch + 1;
+                let owner_epoch = standing.owner_epoch + 1;
                 let mut update = transaction
                     .prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3, format = ?4 WHERE number = ?1")?;
-                update.execute(params![standing.number, owner, epoch, RUN_FORMAT])?;
-                Ok(Claim::Owned { epoch })
+                update.execute(params![standing.number, owner, owner_epoch, RUN_FORMAT])?;
+                Ok(Claim::Owned { epoch: owner_epoch })
             }
         }
     }
@@ -104,7 +104,7 @@ pub(crate) fn is_known_request(transaction: &Transaction<'_>, run: &str, request
 struct Standing {
     number: i64,
     owner: Option<String>,
-    epoch: u64,
+    owner_epoch: u64,
     format: u32,
     ended: bool,
 }
@@ -116,7 +116,13 @@ impl Standing {
         let found = select.query_row([run], |row| {
             let status: String = row.get(3)?;
             let ended = RunStatus::parse(&status).is_some_and(RunStatus::is_final);
-            Ok(Standing { number: row.get(0)?, owner: row.get(1)?, epoch: row.get(2)?, format: row.get(4)?, ended })
+            Ok(Standing {
+                number: row.get(0)?,
+                owner: row.get(1)?,
+                owner_epoch: row.get(2)?,
+                format: row.get(4)?,
+                ended,
+            })
         });
         Ok(found.optional()?)
     }

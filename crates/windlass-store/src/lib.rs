@@ -38,7 +38,7 @@ pub trait StoreWrite: Send + Sync {
     fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<Claim>, StoreError>;
 
     /// Gives a run back, if the epoch still is the caller's. Giving back twice is harmless.
-    fn release(&self, run: &str, epoch: u64) -> Result<(), StoreError>;
+    fn release(&self, run: &str, owner_epoch: u64) -> Result<(), StoreError>;
 
     /// Leaves a message for whoever owns the run, now or later. The same request id twice is one message.
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError>;

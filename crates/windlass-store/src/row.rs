@@ -297,7 +297,7 @@ pub struct RunRow {
     pub dialect: String,
     pub status: RunStatus,
     pub owner: Option<String>,
-    pub epoch: u64,
+    pub owner_epoch: u64,
     pub created_at: Timestamp,
     pub changed_at: Timestamp,
     pub timer: Option<Timestamp>,

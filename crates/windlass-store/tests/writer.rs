@@ -52,8 +52,8 @@ impl StoreWrite for Gated {
         self.inner.claim_all(runs, owner)
     }
 
-    fn release(&self, run: &str, epoch: u64) -> Result<(), StoreError> {
-        self.inner.release(run, epoch)
+    fn release(&self, run: &str, owner_epoch: u64) -> Result<(), StoreError> {
+        self.inner.release(run, owner_epoch)
     }
 
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {

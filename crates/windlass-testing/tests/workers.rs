@@ -261,7 +261,7 @@ impl Twice {
     }
 
     /// What the second says is the result, and both had one key.
-    fn ends_with_the_second(&mut self) {
+    fn assert_second_result_wins(&mut self) {
         assert_eq!(self.client.statuses()["r"], "running", "the first one's result was not taken");
         self.go(2);
         until(|| self.client.statuses()["r"] == "succeeded");
@@ -291,12 +291,12 @@ fn what_a_killed_worker_has_started_ends_with_it() {
     first.kill();
     let _second = twice.second();
     twice.go(1);
-    twice.ends_with_the_second();
+    twice.assert_second_result_wins();
     assert!(!twice.is_done(1), "it was killed, too");
 }
 
 #[test]
-fn what_a_stopped_worker_says_when_it_wakes_up_counts_for_nothing() {
+fn a_stale_report_of_a_paused_worker_is_rejected() {
     let (mut twice, first) = Twice::begin();
     first.signal("STOP");
     let second = twice.second();
@@ -307,12 +307,12 @@ fn what_a_stopped_worker_says_when_it_wakes_up_counts_for_nothing() {
     // The server has told it so while it slept, or refuses its result.
     until(|| twice.wire.count("WND-3010") + twice.wire.count("\"lost\":[{") > 0);
     until(|| held(&mut twice.client, "first").is_empty());
-    twice.ends_with_the_second();
+    twice.assert_second_result_wins();
     twice.the_first_goes_on(second);
 }
 
 #[test]
-fn what_a_worker_has_done_while_it_was_cut_off_is_refused() {
+fn a_stale_report_of_a_disconnected_worker_is_rejected() {
     let (mut twice, _first) = Twice::begin();
     twice.wire.hold();
     let second = twice.second();
@@ -323,6 +323,6 @@ fn what_a_worker_has_done_while_it_was_cut_off_is_refused() {
     twice.wire.let_go();
     // Its report is refused, or the reply to its heartbeat comes first and it drops the report.
     until(|| twice.wire.count("WND-3010") + twice.wire.count("\"lost\":[{") > 0);
-    twice.ends_with_the_second();
+    twice.assert_second_result_wins();
     twice.the_first_goes_on(second);
 }

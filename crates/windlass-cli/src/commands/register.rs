@@ -170,7 +170,7 @@ impl Registrar<'_> {
             Trouble::Refused { status, detail, .. } => {
                 Failure::new(Exit::Otherwise, format!("the server refuses it ({status}): {detail}"))
             }
-            Trouble::Stale => {
+            Trouble::StaleLease => {
                 Failure::new(Exit::Otherwise, "others have registered it at the same time").hint("try again")
             }
         };

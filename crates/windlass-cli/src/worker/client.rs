@@ -36,7 +36,7 @@ pub(crate) enum Trouble {
     /// Nobody answers, or not now. The same can be said again.
     Away(String),
     /// The job is not this worker's.
-    Stale,
+    StaleLease,
     Refused {
         status: u16,
         detail: String,
@@ -144,7 +144,7 @@ impl Client {
                 let bytes = if bytes.is_empty() { &b"null"[..] } else { &bytes };
                 serde_json::from_slice(bytes).map_err(|error| Trouble::Away(format!("its answer is odd: {error}")))
             }
-            409 => Err(Trouble::Stale),
+            409 => Err(Trouble::StaleLease),
             408 | 429 | 500..=599 => Err(Trouble::Away(told(status.as_u16(), &bytes))),
             status => Err(Trouble::Refused { status, detail: told(status, &bytes), codes: codes(&bytes) }),
         }

@@ -53,7 +53,7 @@ type Id = (Arc<str>, u64);
 struct Held {
     key: Arc<str>,
     attempt: u32,
-    epoch: AtomicU32,
+    lease_epoch: AtomicU32,
     /// Nobody wants its result any more.
     cancelled: Cancelled,
     /// It is somebody else's.
@@ -201,7 +201,7 @@ impl Worker {
         let held = Arc::new(Held {
             key: job.key.clone(),
             attempt: job.attempt,
-            epoch: AtomicU32::new(job.epoch),
+            lease_epoch: AtomicU32::new(job.lease_epoch),
             cancelled: Cancelled::never(),
             lost: Cancelled::never(),
         });
@@ -238,7 +238,7 @@ impl Worker {
         let lease = |((run, job), held): (&Id, &Arc<Held>)| Lease {
             run: run.clone(),
             job: *job,
-            epoch: held.epoch.load(Ordering::SeqCst),
+            lease_epoch: held.lease_epoch.load(Ordering::SeqCst),
             key: Some(held.key.to_string()),
             attempt: Some(held.attempt),
         };
@@ -255,7 +255,7 @@ impl Worker {
         };
         for lease in &heard.renewed {
             if let Some(held) = of(lease) {
-                held.epoch.store(lease.epoch, Ordering::SeqCst);
+                held.lease_epoch.store(lease.lease_epoch, Ordering::SeqCst);
             }
         }
         heard.cancelled.iter().filter_map(of).for_each(|held| held.cancelled.call_off());
@@ -271,7 +271,7 @@ impl Worker {
 fn why(trouble: &Trouble) -> String {
     match trouble {
         Trouble::Away(why) => why.clone(),
-        Trouble::Stale => "it refuses the job's epoch".to_owned(),
+        Trouble::StaleLease => "it refuses the job's epoch".to_owned(),
         Trouble::Refused { status, detail, .. } => format!("{detail} ({status})"),
     }
 }

@@ -53,7 +53,7 @@ impl Worker {
             tool: job.tool.clone(),
             definition: Arc::new(CalledBy { name: job.definition.clone(), labels: job.labels.clone() }),
             job: job.job,
-            epoch: job.epoch,
+            lease_epoch: job.lease_epoch,
             input: job.input.clone(),
             key: job.key.clone(),
             attempt: job.attempt,
@@ -112,7 +112,7 @@ impl Worker {
                 worker: self.ask.worker.clone(),
                 run: job.run.clone(),
                 job: job.job,
-                epoch: held.epoch.load(Ordering::SeqCst),
+                lease_epoch: held.lease_epoch.load(Ordering::SeqCst),
                 r#type: kind,
                 data: self.secrets.value(&data),
             };
@@ -130,14 +130,14 @@ impl Worker {
         }
         let (begun, mut backoff) = (Instant::now(), Backoff::new());
         while begun.elapsed() < self.limits.max_worker_result_wait.to_std() {
-            let epoch = held.epoch.load(Ordering::SeqCst);
-            match self.send(job, epoch, &outcome).await {
+            let lease_epoch = held.lease_epoch.load(Ordering::SeqCst);
+            match self.send(job, lease_epoch, &outcome).await {
                 Ok(Taken { next }) => return next,
-                Err(Trouble::Stale) if held.epoch.load(Ordering::SeqCst) != epoch => {}
-                Err(Trouble::Stale) => {
+                Err(Trouble::StaleLease) if held.lease_epoch.load(Ordering::SeqCst) != lease_epoch => {}
+                Err(Trouble::StaleLease) => {
                     // After a restart of the server it may be ours under another epoch; it may not know that yet.
                     let _ = self.beat(Duration::ZERO).await;
-                    if held.epoch.load(Ordering::SeqCst) == epoch {
+                    if held.lease_epoch.load(Ordering::SeqCst) == lease_epoch {
                         backoff.wait().await;
                     }
                 }
@@ -157,17 +157,17 @@ impl Worker {
         None
     }
 
-    async fn send(&self, job: &LeasedJob, epoch: u32, outcome: &TaskOutcome) -> Result<Taken, Trouble> {
+    async fn send(&self, job: &LeasedJob, lease_epoch: u32, outcome: &TaskOutcome) -> Result<Taken, Trouble> {
         let (worker, run, number) = (self.ask.worker.clone(), job.run.clone(), job.job);
         let TaskOutcome { output, error, meta, again, facts, beside, awaits, .. } = outcome.clone();
         match error {
             Some(error) => {
                 let error = error.into();
-                let fail = Fail { worker, run, job: number, epoch, error, output, meta, facts };
+                let fail = Fail { worker, run, job: number, lease_epoch: epoch: lease_epoch, error, output, meta, facts };
                 self.client.post("fail", &fail, SLACK * 4).await
             }
             None => {
-                let complete = Complete { worker, run, job: number, epoch, output, meta, facts, again, beside, awaits };
+                let complete = Complete { worker, run, job: number, lease_epoch: epoch: lease_epoch, output, meta, facts, again, beside, awaits };
                 self.client.post("complete", &complete, SLACK * 4).await
             }
         }

@@ -374,7 +374,7 @@ events! {
         /// The job's number.
         job: u64,
         /// The lease epoch of the report.
-        epoch: u32,
+        lease_epoch: u32,
         /// Why it was rejected.
         reason: Arc<str>,
     } optional {

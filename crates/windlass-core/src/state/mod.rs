@@ -213,8 +213,8 @@ fn is_false(flag: &bool) -> bool {
 
 impl OpenJob {
     /// A worker is busy with exactly this; what it says counts.
-    pub fn is_out(&self, dispatch: u32) -> bool {
-        self.job.dispatch == dispatch && !self.resting
+    pub fn is_dispatched_under(&self, lease_epoch: u32) -> bool {
+        self.job.lease_epoch == lease_epoch && !self.resting
     }
 }
 

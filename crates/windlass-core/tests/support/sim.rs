@@ -11,8 +11,8 @@ use windlass_value::{Duration, RunView, Timestamp, Value};
 
 use super::check::{check_mail_may_come, check_state};
 use super::language::evaluations;
-use super::observed_event::SeenEvent;
 use super::rng::Rng;
+use super::observed_event::SeenEvent;
 use super::values::MemoryValues;
 use super::world::{self, Counter, Reply, World, call_outcome};
 
@@ -305,7 +305,7 @@ impl<'p> Sim<'p> {
 
     fn land(&mut self, at: usize) {
         let Flight { job, outcome, .. } = self.flights.remove(at);
-        self.tick(TickKind::StepResult { job: job.job, dispatch: job.dispatch, outcome });
+        self.tick(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });
     }
 
     /// Somebody resumes the run, or answers its oldest wait.
@@ -338,18 +338,18 @@ impl<'p> Sim<'p> {
         let chosen = self.rng.below(9);
         if open > 0 && chosen < 4 {
             let at = self.rng.below(open) as usize;
-            let (job, dispatch) = (self.flights[at].job.job, self.flights[at].job.dispatch);
+            let (job, lease_epoch) = (self.flights[at].job.job, self.flights[at].job.lease_epoch);
             let data = Value::Int(1);
             match chosen {
                 0 => {
                     self.flights.remove(at);
-                    self.tick(TickKind::LeaseLost { job, dispatch });
+                    self.tick(TickKind::LeaseLost { job, lease_epoch: dispatch: lease_epoch });
                 }
-                1 => _ = self.tick(TickKind::Progress { job, dispatch, data }),
-                2 => _ = self.tick(TickKind::PublishEvent { job, dispatch, kind: "custom".into(), data }),
+                1 => _ = self.tick(TickKind::Progress { job, lease_epoch: dispatch: lease_epoch, data }),
+                2 => _ = self.tick(TickKind::PublishEvent { job, lease_epoch: dispatch: lease_epoch, kind: "custom".into(), data }),
                 _ => {
                     let outcome = TaskOutcome::success("late");
-                    self.tick(TickKind::StepResult { job, dispatch: dispatch + 1, outcome });
+                    self.tick(TickKind::StepResult { job, lease_epoch: lease_epoch + 1, outcome });
                 }
             }
             return;
@@ -394,7 +394,7 @@ impl<'p> Sim<'p> {
             Command::RunWorker(job) => self.run_worker(job),
             Command::QueueEvent(kind) if self.acts => self.buffer.push_back(kind.clone()),
             Command::CancelWorker { job } if self.acts => self.cancel_worker(*job),
-            Command::EndLease { job, dispatch } => {
+            Command::EndLease { job, lease_epoch: dispatch } => {
                 self.holders.remove(job);
                 assert_eq!(
                     self.last.get(job).map(|(_, last)| *last),
@@ -442,8 +442,8 @@ impl<'p> Sim<'p> {
         }
         let (job_number, attempt, input) = (job.job, job.attempt, job.input.clone());
         self.keys.insert(key.clone(), Sent { job: job_number, attempt, input, open: true, unanswered: false });
-        let before = self.last.insert(job.job, (key, job.dispatch));
-        assert!(before.is_none_or(|(_, before)| before < job.dispatch), "a job is handed out with a higher number");
+        let before = self.last.insert(job.job, (key, job.lease_epoch));
+        assert!(before.is_none_or(|(_, before)| before < job.lease_epoch), "a job is handed out with a higher number");
         let holder = self.holders.insert(job.job, job.worker);
         assert!(holder.is_none_or(|holder| holder == job.worker), "whoever holds a job gets its next task");
     }
@@ -451,7 +451,7 @@ impl<'p> Sim<'p> {
     /// What a worker's word, or its silence, means for what it was given.
     fn answered(&mut self, kind: &TickKind) {
         match kind {
-            TickKind::StepResult { job, dispatch, outcome } => {
+            TickKind::StepResult { job, lease_epoch: dispatch, outcome } => {
                 let Some((key, _)) = self.last.get(job).filter(|(_, last)| last == dispatch) else { return };
                 // An operation whose later call was lost is begun anew under its key.
                 let lost = outcome.error.as_ref().map_or(outcome.awaits.is_some(), |error| !error.replied);
@@ -459,7 +459,7 @@ impl<'p> Sim<'p> {
                 let calls = self.keys.range_mut((effect.clone(), 0)..=(effect, u32::MAX));
                 calls.for_each(|(_, sent)| (sent.open, sent.unanswered) = (false, lost));
             }
-            TickKind::LeaseLost { job, dispatch } if self.last.get(job).is_some_and(|(_, last)| last == dispatch) => {
+            TickKind::LeaseLost { job, lease_epoch: dispatch } if self.last.get(job).is_some_and(|(_, last)| last == dispatch) => {
                 self.holders.remove(job);
             }
             TickKind::Restart => self.holders.clear(),

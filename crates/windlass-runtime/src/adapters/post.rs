@@ -21,7 +21,7 @@ pub(crate) struct PostOptions {
     pub store: Arc<dyn Store>,
     pub writer: Arc<GroupWriter>,
     pub run: Arc<str>,
-    pub epoch: u64,
+    pub owner_epoch: u64,
     pub limits: Limits,
     pub program: Arc<windlass_core::Program>,
     /// Only for a new run.
@@ -145,7 +145,7 @@ impl Post {
     pub(crate) fn empty_batch(&self) -> RunBatch {
         RunBatch {
             run: self.options.run.clone(),
-            epoch: self.options.epoch,
+            epoch: self.options.owner_epoch,
             expected: self.committed,
             ..RunBatch::default()
         }
@@ -248,7 +248,7 @@ impl Post {
             }
             Verdict::Fenced => Err(RuntimeError::Fenced),
             Verdict::Conflict if creates => Err(RuntimeError::RunExists(self.options.run.to_string())),
-            Verdict::Conflict => Err(RuntimeError::Displaced(self.options.run.to_string())),
+            Verdict::Conflict => Err(RuntimeError::JournalConflict(self.options.run.to_string())),
         }
     }
 
@@ -260,7 +260,7 @@ impl Post {
     /// A run that is left in the middle is given back, so that another process can go on with it at once.
     pub(crate) fn give_back(&self) {
         if !self.let_go && self.begun_before() {
-            let _ = self.options.store.release(&self.options.run, self.options.epoch);
+            let _ = self.options.store.release(&self.options.run, self.options.owner_epoch);
         }
     }
 

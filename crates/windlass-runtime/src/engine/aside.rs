@@ -71,12 +71,12 @@ impl RuntimeError {
 impl Inner {
     /// Gives back a run that this engine has claimed and cannot go on with. One that will never go on by itself is marked,
     /// so that nobody tries before a person has looked.
-    pub(super) fn give_up(&self, row: &RunRow, epoch: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
+    pub(super) fn give_up(&self, row: &RunRow, owner_epoch: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
         let poisoned = error.is_poison();
         let why = error.reason();
         let batch = RunBatch {
             run: row.run.clone(),
-            epoch,
+            epoch: owner_epoch,
             expected: row.ticks,
             status: poisoned.then(|| StatusChange {
                 status: RunStatus::Quarantined,
@@ -98,16 +98,16 @@ impl Inner {
     }
 
     /// The same for a run whose loop has ended in an error.
-    pub(super) fn give_up_in_loop(&self, run: &Arc<str>, epoch: u64, error: &RuntimeError) {
+    pub(super) fn give_up_in_loop(&self, run: &Arc<str>, owner_epoch: u64, error: &RuntimeError) {
         if !error.is_poison() {
             return;
         }
         // A run that has never become durable is only known to whoever has started it.
         let Ok(Some(row)) = self.store.run(run) else { return };
-        if row.status.is_final() || row.epoch != epoch {
+        if row.status.is_final() || row.owner_epoch != owner_epoch {
             return;
         }
-        if let Err(trouble) = self.give_up(&row, epoch, error) {
+        if let Err(trouble) = self.give_up(&row, owner_epoch, error) {
             warn!(why = %trouble, "trouble");
         }
     }

@@ -292,10 +292,10 @@ impl Inner {
         if self.fits(&row).is_err_and(|error| error.needs_newer()) {
             return Ok(());
         }
-        let Claim::Owned { epoch } = self.store.claim(run, &self.owner.name)? else { return Ok(()) };
+        let Claim::Owned { epoch: owner_epoch } = self.store.claim(run, &self.owner.name)? else { return Ok(()) };
         let Some(row) = self.store.run(run)? else { return Ok(()) };
         let why = format!("the process has died {times} times in a row soon after the run was brought back");
-        self.give_up(&row, epoch, &RuntimeError::Quarantined { run: run.to_string(), why })?;
+        self.give_up(&row, owner_epoch, &RuntimeError::Quarantined { run: run.to_string(), why })?;
         self.forget(vec![run.clone()])
     }
 

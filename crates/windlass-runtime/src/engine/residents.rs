@@ -30,7 +30,7 @@ pub(crate) struct Launch {
     pub program: Arc<Program>,
     pub image: RunImage,
     pub first: Vec<TickKind>,
-    pub epoch: u64,
+    pub owner_epoch: u64,
     pub create: Option<NewRun>,
     pub clock: Clock,
     pub parent: Option<(Arc<str>, u64)>,
@@ -63,7 +63,7 @@ struct Loaded {
 impl Inner {
     /// Puts a run into memory. Returns when its first ticks are durable.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
-        let Launch { run, program, image, first, epoch, create, clock, parent, family, taken, turn } = launch;
+        let Launch { run, program, image, first, owner_epoch: epoch, create, clock, parent, family, taken, turn } = launch;
         let (mailbox, mail): MailPair = mpsc::unbounded_channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
         let feed = {
@@ -86,7 +86,7 @@ impl Inner {
             store: self.store.clone(),
             writer: self.writer.clone(),
             run: run.clone(),
-            epoch,
+            owner_epoch: epoch,
             limits: program.limits.clone(),
             program: program.clone(),
             create,
@@ -139,7 +139,7 @@ impl Inner {
     fn host<A: Adapter + 'static>(
         self: &Arc<Self>,
         run: Arc<str>,
-        epoch: u64,
+        owner_epoch: u64,
         parent: Option<Arc<str>>,
         virtual_time: bool,
         inner: A,
@@ -164,13 +164,13 @@ impl Inner {
             published_status: None,
         };
         // Not the caller's: a run outlives the request that has started it.
-        let span = debug_span!(parent: None, "run", run = &*run, definition = &*program.plan.name, epoch);
+        let span = debug_span!(parent: None, "run", run = &*run, definition = &*program.plan.name, owner_epoch);
         let looping = ControlLoop::new(program, state, blobs, hosted, first);
         let engine = self.clone();
         let running = async move {
             let exit = super::aside::caught(&run, looping.run()).await;
             let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
-            let error = engine.left(&run, epoch, &mailbox, waiting, exit);
+            let error = engine.left(&run, owner_epoch, &mailbox, waiting, exit);
             // Whoever is next finds nothing of this one.
             give_up_turn(&turn);
             error
@@ -183,7 +183,7 @@ impl Inner {
     fn left(
         &self,
         run: &Arc<str>,
-        epoch: u64,
+        owner_epoch: u64,
         mailbox: &Mailbox,
         parent: Option<&Arc<str>>,
         exit: Result<Exit, RuntimeError>,
@@ -200,7 +200,7 @@ impl Inner {
             Ok(Exit::Released) => {
                 if let Some(tracked) = self.runs().get_mut(run).filter(|tracked| tracked.is_in(mailbox)) {
                     tracked.mailbox = None;
-                    tracked.released = Some(epoch);
+                    tracked.released = Some(owner_epoch);
                 }
                 self.nudge.notify_one();
                 None
@@ -210,7 +210,7 @@ impl Inner {
                 None
             }
             Err(error) => {
-                self.give_up_in_loop(run, epoch, &error);
+                self.give_up_in_loop(run, owner_epoch, &error);
                 // What is in memory is ahead of the journal and lost; what the journal has goes on when the store can.
                 let comes_back = self.adopt && error.passes();
                 if comes_back {

@@ -144,15 +144,15 @@ impl Inner {
         unpause: bool,
         turn: &mut Option<ReturnTurn>,
     ) -> Result<(), RuntimeError> {
-        let epoch = match claim {
-            Claim::Owned { epoch } => epoch,
+        let owner_epoch = match claim {
+            Claim::Owned { epoch: owner_epoch } => owner_epoch,
             Claim::HeldBy(owner) => return Err(RuntimeError::Owned { run: run.to_string(), owner }),
             Claim::NoSuchRun => return Err(RuntimeError::NoSuchRun(run.to_string())),
             Claim::Ended => return self.publish_stored_end(run),
             Claim::NeedsNewer { format } => return Ok(check_run_format(run, format)?),
         };
-        let Loaded { program, image, how, taken } = self.load(run, epoch).await?;
-        let mut first = vec![match self.has_only_waited(run, epoch, &image.state) {
+        let Loaded { program, image, how, taken } = self.load(run, owner_epoch).await?;
+        let mut first = vec![match self.has_only_waited(run, owner_epoch, &image.state) {
             true => TickKind::TimerDue,
             false => TickKind::Restart,
         }];
@@ -173,7 +173,7 @@ impl Inner {
             program,
             image,
             first,
-            epoch,
+            owner_epoch: epoch: owner_epoch,
             create: None,
             clock,
             parent: how.parent,
@@ -183,14 +183,14 @@ impl Inner {
         };
         let launched = self.launch(launch).await;
         if matches!(launched, Err(RuntimeError::Closing)) {
-            self.store.release(run, epoch)?;
+            self.store.release(run, owner_epoch)?;
         }
         launched
     }
 
     /// Reads a run and replays what came after its newest snapshot: on a thread that may block, and not on all of them at
     /// once. If that cannot be, the run is given up.
-    async fn load(self: &Arc<Self>, run: &Arc<str>, epoch: u64) -> Result<Loaded, RuntimeError> {
+    async fn load(self: &Arc<Self>, run: &Arc<str>, owner_epoch: u64) -> Result<Loaded, RuntimeError> {
         let (inner, id) = (self.clone(), run.clone());
         let _lane = self.loads.acquire().await.map_err(|_| RuntimeError::Closing)?;
         let loading = tokio::task::spawn_blocking(move || inner.load_here(&id));
@@ -205,7 +205,7 @@ impl Inner {
         if let Err(error) = &loaded
             && let Some(row) = self.store.run(run)?
         {
-            self.give_up(&row, epoch, error)?;
+            self.give_up(&row, owner_epoch, error)?;
         }
         loaded
     }
@@ -224,9 +224,9 @@ impl Inner {
 
     /// Nobody but this engine has had it since it left memory, and nothing was at work then: its time has gone on, also
     /// that of its own timeout. A restart would not count it.
-    fn has_only_waited(&self, run: &str, epoch: u64, state: &State) -> bool {
+    fn has_only_waited(&self, run: &str, owner_epoch: u64, state: &State) -> bool {
         let released = self.runs().get(run).and_then(|tracked| tracked.released);
-        state.is_quiet() && released.is_some_and(|before| before + 1 == epoch)
+        state.is_quiet() && released.is_some_and(|before| before + 1 == owner_epoch)
     }
 
     /// Whether this engine has what the run needs: without it the run would fail for no fault of its own.

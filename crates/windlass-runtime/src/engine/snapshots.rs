@@ -158,7 +158,7 @@ impl Engine {
             program,
             image: recovery::RunImage::new(state),
             first: vec![windlass_core::TickKind::Restart],
-            epoch: 1,
+            owner_epoch: 1,
             create: None,
             clock,
             parent: how.parent,

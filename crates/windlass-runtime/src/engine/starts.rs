@@ -146,7 +146,7 @@ impl Engine {
             program: program.clone(),
             image,
             first,
-            epoch: 1,
+            owner_epoch: 1,
             create: Some(create),
             clock: origin.clock,
             parent: options.parent.clone(),

@@ -68,7 +68,7 @@ struct Driver<'p> {
     begun: u64,
     /// Ticks of the run's own buffer.
     buffer: VecDeque<TickKind>,
-    dispatches: BTreeMap<String, usize>,
+    attempts_by_path: BTreeMap<String, usize>,
 }
 
 /// Runs a case from its start to its end, or until it waits for something that the script does not have.
@@ -81,7 +81,7 @@ pub(crate) fn run(case: &Case) -> Journal {
         pending: BTreeMap::new(),
         begun: 0,
         buffer: VecDeque::new(),
-        dispatches: BTreeMap::new(),
+        attempts_by_path: BTreeMap::new(),
     };
     case.script.outside().into_iter().for_each(|(at, kind)| driver.add(at, Pending::Outside(kind)));
     let mut next = Some(start(&case.script));
@@ -155,7 +155,7 @@ impl Driver<'_> {
     fn carry_out(&mut self, command: &Command) {
         match command {
             Command::QueueEvent(kind) => self.buffer.push_back(kind.clone()),
-            Command::RunWorker(job) => self.dispatch(job),
+            Command::RunWorker(job) => self.start_job(job),
             Command::CancelWorker { job } => self.cancel(*job),
             Command::StartChild { call, definition, key, .. } => self.start_child(*call, definition, key),
             Command::CancelChild { key } => {
@@ -171,17 +171,17 @@ impl Driver<'_> {
     }
 
     fn number(&mut self, what: &str) -> usize {
-        let number = self.dispatches.entry(what.to_owned()).or_default();
+        let number = self.attempts_by_path.entry(what.to_owned()).or_default();
         *number += 1;
         *number - 1
     }
 
-    fn dispatch(&mut self, job: &Job) {
+    fn start_job(&mut self, job: &Job) {
         let number = self.number(job.path());
-        let (job_number, dispatch) = (job.job, job.dispatch);
+        let (job_number, lease_epoch) = (job.job, job.lease_epoch);
         let (after, tick) = match self.script.result(job, number) {
-            Reply::After(after, outcome) => (after, TickKind::StepResult { job: job_number, dispatch, outcome }),
-            Reply::Lost(after) => (after, TickKind::LeaseLost { job: job_number, dispatch }),
+            Reply::After(after, outcome) => (after, TickKind::StepResult { job: job_number, lease_epoch: dispatch: lease_epoch, outcome }),
+            Reply::Lost(after) => (after, TickKind::LeaseLost { job: job_number, lease_epoch: dispatch: lease_epoch }),
             Reply::Never => return,
         };
         self.add(self.now + after, Pending::Result { job: job_number, tick });
@@ -191,11 +191,11 @@ impl Driver<'_> {
     fn cancel(&mut self, job: u64) {
         let is_it = |pending: &Pending| matches!(pending, Pending::Result { job: other, .. } if *other == job);
         let Some(at) = self.pending.iter().find(|(_, pending)| is_it(pending)).map(|(at, _)| *at) else { return };
-        let Some(Pending::Result { tick: TickKind::StepResult { dispatch, .. }, .. }) = self.pending.remove(&at) else {
+        let Some(Pending::Result { tick: TickKind::StepResult { lease_epoch: dispatch, .. }, .. }) = self.pending.remove(&at) else {
             return;
         };
         let outcome = TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "the job was cancelled"));
-        let tick = TickKind::StepResult { job, dispatch, outcome };
+        let tick = TickKind::StepResult { job, lease_epoch: dispatch, outcome };
         self.add(self.now + CANCELLED_AFTER, Pending::Result { job, tick });
     }
 

@@ -76,7 +76,7 @@ pub(crate) async fn progress(
     if let Some(problem) = progress.problem() {
         return Err(Problem::bad_request(problem));
     }
-    app.dispatcher.progress(&who, &progress).map_err(|refused| problem(refused, progress.job, progress.epoch))?;
+    app.dispatcher.progress(&who, &progress).map_err(|refused| problem(refused, progress.job, progress.lease_epoch))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -91,7 +91,7 @@ pub(crate) async fn complete(
     let (report, outcome) = complete.into_parts();
     let who = key(&allowed.who, &report.worker)?;
     let taken = app.dispatcher.report(&who, &report, outcome).await;
-    taken.map(|next| Answer(Taken { next })).map_err(|refused| problem(refused, report.job, report.epoch))
+    taken.map(|next| Answer(Taken { next })).map_err(|refused| problem(refused, report.job, report.lease_epoch))
 }
 
 /// A task has failed. Answered like `complete`: what is next may be the same task again.
@@ -105,7 +105,7 @@ pub(crate) async fn fail(
     let (report, outcome) = fail.into_parts();
     let who = key(&allowed.who, &report.worker)?;
     let taken = app.dispatcher.report(&who, &report, outcome).await;
-    taken.map(|next| Answer(Taken { next })).map_err(|refused| problem(refused, report.job, report.epoch))
+    taken.map(|next| Answer(Taken { next })).map_err(|refused| problem(refused, report.job, report.lease_epoch))
 }
 
 /// A worker goes. What it still has is for others at once.
@@ -156,10 +156,10 @@ fn key(who: &Identity, worker: &str) -> Result<WorkerKey, Problem> {
     }
 }
 
-fn problem(refused: Refused, job: u64, epoch: u32) -> Problem {
+fn problem(refused: Refused, job: u64, lease_epoch: u32) -> Problem {
     match refused {
         Refused::Stale => {
-            let detail = format!("this worker does not hold job {job} under epoch {epoch}; nothing was changed");
+            let detail = format!("this worker does not hold job {job} under epoch {lease_epoch}; nothing was changed");
             let hint = "stop it and say nothing more of it; `heartbeat` with its `key` may give it back";
             Problem::new(StatusCode::CONFLICT, codes::STALE_LEASE, detail).hint(hint)
         }

@@ -87,8 +87,8 @@ pub(super) struct Held {
 
 pub(super) struct Reported {
     pub worker: WorkerKey,
-    pub epoch: u32,
-    pub next: Option<u32>,
+    pub lease_epoch: u32,
+    pub next_epoch: Option<u32>,
 }
 
 pub(super) struct Poll {
@@ -181,7 +181,7 @@ impl Dispatcher {
             Some(HeldInfo {
                 run: id.run.clone(),
                 job: id.job,
-                epoch: entry.job.epoch,
+                lease_epoch: entry.job.lease_epoch,
                 path: entry.job.path.clone(),
                 tool: entry.job.tool.clone(),
                 since: held.since.to_string(),
@@ -225,14 +225,14 @@ impl Dispatcher {
         let (result, given) = oneshot::channel();
         let changed = Arc::new(Notify::new());
         let id = JobId { run: call.run.clone(), job: call.job };
-        let offer = Offer { id: id.clone(), epoch: call.epoch, result: given, changed: changed.clone() };
+        let offer = Offer { id: id.clone(), lease_epoch: call.lease_epoch, result: given, changed: changed.clone() };
         let kind = Kind { tool: call.tool.clone(), labels: call.definition.labels.clone() };
         let job = LeasedJob {
             family: (call.family != call.run).then_some(call.family),
             sealed_by: call.sealed_by,
             run: call.run,
             job: call.job,
-            epoch: call.epoch,
+            lease_epoch: call.lease_epoch,
             tool: call.tool,
             input: call.input,
             key: call.key,
@@ -255,11 +255,11 @@ impl Dispatcher {
         let stage = match state.goes_on_with(&id, &kind) {
             Some(worker) => {
                 if let Some(reported) = state.reported.get_mut(&id) {
-                    reported.next = Some(job.epoch);
+                    reported.next_epoch = Some(job.lease_epoch);
                 }
                 Stage::Held(state.hold(&id, &job, worker, self.lease))
             }
-            None if job.epoch > 0 && from_before => Stage::Kept(self.rejoin_until),
+            None if job.lease_epoch > 0 && from_before => Stage::Kept(self.rejoin_until),
             None => Stage::Queued(state.queues.push(&kind, &id, queued_at)),
         };
         match stage {
@@ -285,11 +285,11 @@ impl Dispatcher {
     }
 
     /// What is to be done about a job by now.
-    pub(super) fn look(&self, id: &JobId, epoch: u32) -> Look {
+    pub(super) fn look(&self, id: &JobId, lease_epoch: u32) -> Look {
         let now = Instant::now();
         let mut guard = self.state();
         let state = &mut *guard;
-        let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.epoch == epoch) else { return Look::Gone };
+        let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.lease_epoch == lease_epoch) else { return Look::Gone };
         match &entry.stage {
             Stage::Queued(_) => Look::Waits,
             Stage::Kept(until) if *until > now => Look::Until(*until),
@@ -317,9 +317,9 @@ impl Dispatcher {
     }
 
     /// Nobody wants the result any more. True: nobody has it, so that is the end of it.
-    pub(super) fn cancel(&self, id: &JobId, epoch: u32) -> bool {
+    pub(super) fn cancel(&self, id: &JobId, lease_epoch: u32) -> bool {
         let mut state = self.state();
-        let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.epoch == epoch) else { return false };
+        let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.lease_epoch == lease_epoch) else { return false };
         entry.cancelled = true;
         let Stage::Held(held) = &entry.stage else {
             state.drop_entry(id);
@@ -333,9 +333,9 @@ impl Dispatcher {
     }
 
     /// The call has ended, or its run has left this process.
-    pub(super) fn forget(&self, id: &JobId, epoch: u32) {
+    pub(super) fn forget(&self, id: &JobId, lease_epoch: u32) {
         let mut state = self.state();
-        if state.jobs.get(id).is_some_and(|entry| entry.job.epoch == epoch) {
+        if state.jobs.get(id).is_some_and(|entry| entry.job.lease_epoch == lease_epoch) {
             state.drop_entry(id);
         }
     }
@@ -344,7 +344,7 @@ impl Dispatcher {
 /// A job that was put in, seen from the engine.
 pub(super) struct Offer {
     pub id: JobId,
-    pub epoch: u32,
+    pub lease_epoch: u32,
     pub result: oneshot::Receiver<TaskOutcome>,
     pub changed: Arc<Notify>,
 }

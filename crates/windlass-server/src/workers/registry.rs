@@ -53,9 +53,9 @@ pub(super) struct Worker {
 
 pub(super) struct Done {
     pub id: JobId,
-    pub epoch: u32,
+    pub lease_epoch: u32,
     /// It went on with this.
-    pub next: Option<u32>,
+    pub next_epoch: Option<u32>,
 }
 
 impl Worker {

@@ -53,7 +53,7 @@ struct Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.dispatcher.forget(&self.offer.id, self.offer.epoch);
+        self.dispatcher.forget(&self.offer.id, self.offer.lease_epoch);
     }
 }
 
@@ -61,7 +61,7 @@ impl Waiting {
     async fn outcome(mut self) -> TaskOutcome {
         let mut called_off = false;
         loop {
-            let until = match self.dispatcher.look(&self.offer.id, self.offer.epoch) {
+            let until = match self.dispatcher.look(&self.offer.id, self.offer.lease_epoch) {
                 Look::Waits | Look::Gone => None,
                 Look::Until(at) => Some(at),
                 Look::TimedOut => {
@@ -82,7 +82,7 @@ impl Waiting {
                 },
                 () = self.cancelled.wait(), if !called_off => {
                     called_off = true;
-                    if self.dispatcher.cancel(&offer.id, offer.epoch) {
+                    if self.dispatcher.cancel(&offer.id, offer.lease_epoch) {
                         return failure("Cancelled", "cancelled", "the task was called off before a worker had it");
                     }
                 }

@@ -118,17 +118,17 @@ impl Dispatcher {
                     if let Stage::Held(held) = &mut entry.stage {
                         held.until = now + self.lease;
                     }
-                    if entry.job.epoch != lease.epoch {
+                    if entry.job.lease_epoch != lease.lease_epoch {
                         // The answer that said so was lost.
-                        heard.renewed.push(Lease { epoch: entry.job.epoch, ..lease.clone() });
+                        heard.renewed.push(Lease { lease_epoch: entry.job.lease_epoch, ..lease.clone() });
                     }
                     if entry.cancelled {
-                        heard.cancelled.push(Lease { epoch: entry.job.epoch, ..lease.clone() });
+                        heard.cancelled.push(Lease { lease_epoch: entry.job.lease_epoch, ..lease.clone() });
                     }
                 }
-                Stands::Nobodys(epoch) if !state.closing => {
+                Stands::Nobodys(lease_epoch) if !state.closing => {
                     state.take_back(&id, who, self.lease);
-                    heard.renewed.push(Lease { epoch, ..lease.clone() });
+                    heard.renewed.push(Lease { lease_epoch: epoch: lease_epoch, ..lease.clone() });
                 }
                 // Its run may not have been brought back yet, or is being let go of with all others.
                 Stands::Unknown if may_rejoin || state.closing => {}
@@ -149,7 +149,7 @@ impl Dispatcher {
         }
         state.workers.seen(who, self.lease);
         let id = JobId { run: progress.run.clone(), job: progress.job };
-        let entry = state.jobs.get_mut(&id).filter(|entry| entry.job.epoch == progress.epoch).ok_or(Refused::Stale)?;
+        let entry = state.jobs.get_mut(&id).filter(|entry| entry.job.lease_epoch == progress.lease_epoch).ok_or(Refused::Stale)?;
         let Stage::Held(held) = &mut entry.stage else { return Err(Refused::Stale) };
         if held.worker != *who {
             return Err(Refused::Stale);
@@ -170,11 +170,11 @@ impl Dispatcher {
         outcome: TaskOutcome,
     ) -> Result<Option<LeasedJob>, Refused> {
         let id = JobId { run: report.run.clone(), job: report.job };
-        let away = match self.accept(who, &id, report.epoch, outcome)? {
+        let away = match self.accept(who, &id, report.lease_epoch, outcome)? {
             Accepted::Again(next) => return Ok(next.map(|job| (*job).clone())),
             Accepted::Now(away) => away,
         };
-        let mut handing = Handing { dispatcher: self, id, epoch: report.epoch, told: false };
+        let mut handing = Handing { dispatcher: self, id, lease_epoch: report.lease_epoch, told: false };
         match away.settled().await {
             Some(true) => Ok(handing.next(who)),
             Some(false) => Err(Refused::Stale),
@@ -182,7 +182,7 @@ impl Dispatcher {
         }
     }
 
-    fn accept(&self, who: &WorkerKey, id: &JobId, epoch: u32, outcome: TaskOutcome) -> Result<Accepted, Refused> {
+    fn accept(&self, who: &WorkerKey, id: &JobId, lease_epoch: u32, outcome: TaskOutcome) -> Result<Accepted, Refused> {
         let outcome = self.struck(outcome);
         let mut guard = self.state();
         let state = &mut *guard;
@@ -191,17 +191,17 @@ impl Dispatcher {
         }
         state.workers.seen(who, self.lease);
         let its = state.jobs.get(id).is_some_and(|entry| {
-            entry.job.epoch == epoch && matches!(&entry.stage, Stage::Held(held) if held.worker == *who)
+            entry.job.lease_epoch == lease_epoch && matches!(&entry.stage, Stage::Held(held) if held.worker == *who)
         });
         if !its {
             // While all runs are let go of, a job that is not there is nobody else's either.
             let refused = if state.closing { Refused::Leaving } else { Refused::Stale };
-            return state.said_before(who, id, epoch).ok_or(refused);
+            return state.said_before(who, id, lease_epoch).ok_or(refused);
         }
         let entry = state.jobs.remove(id).ok_or(Refused::Stale)?;
         let (Some(away), Some(result)) = (entry.away, entry.result) else { return Err(Refused::Stale) };
         // It keeps its slot until it knows whether it goes on.
-        state.reported.insert(id.clone(), Reported { worker: who.clone(), epoch, next: None });
+        state.reported.insert(id.clone(), Reported { worker: who.clone(), lease_epoch: epoch: lease_epoch, next_epoch: None });
         // A run that has just left this process says so through `away`.
         let _ = result.send(outcome);
         Ok(Accepted::Now(away))
@@ -273,15 +273,15 @@ impl State {
         };
         let job = &entry.job;
         let same = || {
-            lease.epoch < job.epoch
+            lease.lease_epoch < job.lease_epoch
                 && lease.key.as_deref() == Some(&*job.key)
                 && lease.attempt.is_none_or(|attempt| attempt == job.attempt)
         };
         match &entry.stage {
-            Stage::Held(held) if held.worker == *who && (lease.epoch == job.epoch || same()) => Stands::Its,
+            Stage::Held(held) if held.worker == *who && (lease.lease_epoch == job.lease_epoch || same()) => Stands::Its,
             Stage::Held(held) if held.worker == *who && self.reported.contains_key(id) => Stands::Reporting,
             Stage::Held(_) => Stands::Anothers,
-            Stage::Queued(_) | Stage::Kept(_) if same() => Stands::Nobodys(job.epoch),
+            Stage::Queued(_) | Stage::Kept(_) if same() => Stands::Nobodys(job.lease_epoch),
             Stage::Queued(_) | Stage::Kept(_) => Stands::Anothers,
         }
     }
@@ -306,11 +306,11 @@ impl State {
         Some((*job).clone())
     }
 
-    fn said_before(&self, who: &WorkerKey, id: &JobId, epoch: u32) -> Option<Accepted> {
+    fn said_before(&self, who: &WorkerKey, id: &JobId, lease_epoch: u32) -> Option<Accepted> {
         let done = &self.workers.get(who)?.done;
-        let done = done.iter().rev().find(|done| done.id == *id && done.epoch == epoch)?;
+        let done = done.iter().rev().find(|done| done.id == *id && done.lease_epoch == lease_epoch)?;
         let next = self.jobs.get(id).filter(|entry| {
-            Some(entry.job.epoch) == done.next && matches!(&entry.stage, Stage::Held(held) if held.worker == *who)
+            Some(entry.job.lease_epoch) == done.next_epoch && matches!(&entry.stage, Stage::Held(held) if held.worker == *who)
         });
         Some(Accepted::Again(next.map(|entry| entry.job.clone())))
     }
@@ -320,7 +320,7 @@ impl State {
 struct Handing<'a> {
     dispatcher: &'a Dispatcher,
     id: JobId,
-    epoch: u32,
+    lease_epoch: u32,
     told: bool,
 }
 
@@ -328,11 +328,11 @@ impl Handing<'_> {
     fn next(&mut self, who: &WorkerKey) -> Option<LeasedJob> {
         self.told = true;
         let mut state = self.dispatcher.state();
-        let next = state.reported.get(&self.id).filter(|reported| reported.epoch == self.epoch)?.next;
-        let entry = state.jobs.get(&self.id).filter(|entry| Some(entry.job.epoch) == next);
+        let next_epoch = state.reported.get(&self.id).filter(|reported| reported.lease_epoch == self.lease_epoch)?.next_epoch;
+        let entry = state.jobs.get(&self.id).filter(|entry| Some(entry.job.lease_epoch) == next_epoch);
         let job = entry.filter(|entry| matches!(&entry.stage, Stage::Held(held) if held.worker == *who));
         let job = job.map(|entry| (*entry.job).clone());
-        let done = Done { id: self.id.clone(), epoch: self.epoch, next: job.as_ref().map(|job| job.epoch) };
+        let done = Done { id: self.id.clone(), lease_epoch: self.lease_epoch, next_epoch: job.as_ref().map(|job| job.lease_epoch) };
         state.workers.get_mut(who)?.note(done);
         job
     }
@@ -342,11 +342,11 @@ impl Drop for Handing<'_> {
     fn drop(&mut self) {
         let mut guard = self.dispatcher.state();
         let state = &mut *guard;
-        if state.reported.get(&self.id).is_none_or(|reported| reported.epoch != self.epoch) {
+        if state.reported.get(&self.id).is_none_or(|reported| reported.lease_epoch != self.lease_epoch) {
             return;
         }
         let Some(reported) = state.reported.remove(&self.id) else { return };
-        let goes_on = state.jobs.get_mut(&self.id).filter(|entry| Some(entry.job.epoch) == reported.next);
+        let goes_on = state.jobs.get_mut(&self.id).filter(|entry| Some(entry.job.lease_epoch) == reported.next_epoch);
         match goes_on {
             Some(_) if self.told => {}
             Some(entry) => {

@@ -20,7 +20,7 @@ pub struct LeasedJob {
     pub run: Arc<str>,
     pub job: u64,
     /// The lease's number. Whatever is said of the job is said with it.
-    pub epoch: u32,
+    pub lease_epoch: u32,
     #[schema(value_type = String)]
     pub tool: Arc<str>,
     #[schema(value_type = serde_json::Value)]
@@ -114,7 +114,7 @@ pub struct Lease {
     #[schema(value_type = String)]
     pub run: Arc<str>,
     pub job: u64,
-    pub epoch: u32,
+    pub lease_epoch: u32,
     /// With it, a lease that was lost can be had back if nobody else has the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -162,7 +162,7 @@ pub struct Progress {
     #[schema(value_type = String)]
     pub run: Arc<str>,
     pub job: u64,
-    pub epoch: u32,
+    pub lease_epoch: u32,
     /// The event's type; without it, `task.progress`.
     #[serde(default)]
     pub r#type: Option<String>,
@@ -179,7 +179,7 @@ pub struct Complete {
     #[schema(value_type = String)]
     pub run: Arc<str>,
     pub job: u64,
-    pub epoch: u32,
+    pub lease_epoch: u32,
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub output: Value,
@@ -212,7 +212,7 @@ pub struct Fail {
     #[schema(value_type = String)]
     pub run: Arc<str>,
     pub job: u64,
-    pub epoch: u32,
+    pub lease_epoch: u32,
     pub error: Failure,
     /// The reply of a service that refused.
     #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -260,19 +260,19 @@ impl From<ErrorInfo> for Failure {
 
 impl Complete {
     pub(crate) fn into_parts(self) -> (Report, TaskOutcome) {
-        let Complete { worker, run, job, epoch, output, meta, facts, again, beside, awaits } = self;
+        let Complete { worker, run, job, lease_epoch: epoch, output, meta, facts, again, beside, awaits } = self;
         let outcome = TaskOutcome { output, error: None, meta, again, facts, beside, awaits, taken: None };
-        (Report { worker, run, job, epoch }, outcome)
+        (Report { worker, run, job, lease_epoch: epoch }, outcome)
     }
 }
 
 impl Fail {
     pub(crate) fn into_parts(self) -> (Report, TaskOutcome) {
-        let Fail { worker, run, job, epoch, error, output, meta, facts } = self;
+        let Fail { worker, run, job, lease_epoch: epoch, error, output, meta, facts } = self;
         let Failure { code, kind, message, hint, replied } = error;
         let error = ErrorInfo { hint: hint.map(Into::into), replied, ..ErrorInfo::new(code, kind, message) };
         let outcome = TaskOutcome { output, meta, facts, ..TaskOutcome::failure(error) };
-        (Report { worker, run, job, epoch }, outcome)
+        (Report { worker, run, job, lease_epoch: epoch }, outcome)
     }
 }
 
@@ -282,7 +282,7 @@ pub struct Report {
     pub worker: String,
     pub run: Arc<str>,
     pub job: u64,
-    pub epoch: u32,
+    pub lease_epoch: u32,
 }
 
 /// The answer to a report, which is durable by now.
@@ -338,7 +338,7 @@ pub struct HeldInfo {
     #[schema(value_type = String)]
     pub run: Arc<str>,
     pub job: u64,
-    pub epoch: u32,
+    pub lease_epoch: u32,
     #[schema(value_type = String)]
     pub path: Arc<str>,
     #[schema(value_type = String)]

@@ -63,7 +63,7 @@ async fn nobody_speaks_for_a_job_that_is_not_his() {
     let job = worker.job().await;
     thief.is_refused(&job).await;
     let mut other = job.clone();
-    for epoch in [1, 7] {
+    for lease_epoch in [1, 7] {
         other["epoch"] = epoch.into();
         worker.is_refused(&other).await;
     }

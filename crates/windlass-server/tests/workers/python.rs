@@ -44,7 +44,7 @@ async fn another_finishes_what_a_killed_one_has_begun() {
     until(|| progressed(&server.events("r")) > 0).await;
     let leases = server.app.dispatcher.list();
     let held = leases.items[0].held[0].clone();
-    assert_eq!((held.epoch, &*held.tool), (0, "count"));
+    assert_eq!((held.lease_epoch, &*held.tool), (0, "count"));
     first.kill().await.expect("killed with -9");
     let mut second = worker(&running, "second", "0");
     let output = succeeded(&mut run).await;

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use crate::support::{LEASE, REJOINED, TOKEN, one, plan, server, succeeded};
 
 #[tokio::test(start_paused = true)]
-async fn who_was_at_it_goes_on_under_the_new_epoch() {
+async fn a_worker_continues_its_job_under_a_new_lease_epoch() {
     let before = server();
     let _run = before.start("r", one("p")).await;
     let job = before.worker("w").job().await;

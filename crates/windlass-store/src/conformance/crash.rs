@@ -26,9 +26,9 @@ pub(super) fn check(subject: &mut dyn Subject) {
         assert_eq!(store.inbox_put(&message("r", "done")).expect("put"), InboxVerdict::Duplicate);
 
         let next = store.open_owner().expect("an owner");
-        let epoch = 2 + life;
-        assert_eq!(store.claim("r", &next.name).expect("claim"), Claim::Owned { epoch }, "epochs go on");
-        assert_eq!(verdict(&store, RunBatch { epoch: epoch - 1, ..ticks("r", 51 + life, 1) }), Verdict::Fenced);
-        commit(&store, vec![RunBatch { epoch, ..ticks("r", 51 + life, 1) }]);
+        let owner_epoch = 2 + life;
+        assert_eq!(store.claim("r", &next.name).expect("claim"), Claim::Owned { owner_epoch }, "epochs go on");
+        assert_eq!(verdict(&store, RunBatch { epoch: owner_epoch - 1, ..ticks("r", 51 + life, 1) }), Verdict::Fenced);
+        commit(&store, vec![RunBatch { owner_epoch, ..ticks("r", 51 + life, 1) }]);
     }
 }

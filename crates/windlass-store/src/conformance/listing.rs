@@ -50,7 +50,7 @@ fn whole_row(row: &RunRow) {
         dialect: "loom".to_owned(),
         status: RunStatus::Succeeded,
         owner: None,
-        epoch: 1,
+        owner_epoch: 1,
         created_at: Timestamp(1_000),
         changed_at: Timestamp(77),
         timer: None,

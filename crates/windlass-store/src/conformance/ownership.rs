@@ -24,7 +24,7 @@ fn one_after_the_other(subject: &mut dyn Subject) {
     commit(&store, vec![RunBatch { create: Some(new_run(Some(&first.name))), ..creation("r") }]);
     assert_eq!(run_row(&store, "r").owner.as_deref(), Some(&*first.name));
     assert_eq!(store.claim("r", &second.name).expect("claim"), Claim::HeldBy(first.name.clone()));
-    assert_eq!(run_row(&store, "r").epoch, 1, "a refused claim changes nothing");
+    assert_eq!(run_row(&store, "r").owner_epoch, 1, "a refused claim changes nothing");
     assert_eq!(store.claim("r", &first.name).expect("claim"), Claim::Owned { epoch: 2 }, "one may claim again");
 
     let dead = first.name.clone();
@@ -49,7 +49,7 @@ fn many_in_one_go(subject: &mut dyn Subject) {
     let expected = [Claim::HeldBy(other.name.clone()), Claim::NoSuchRun, Claim::Owned { epoch: 2 }, Claim::Ended];
     assert_eq!(claims, expected, "in the order they were asked for");
     assert_eq!(run_row(&store, "group-free").owner.as_deref(), Some(&*me.name));
-    assert_eq!(run_row(&store, "group-held").epoch, 1, "a refused claim changes nothing");
+    assert_eq!(run_row(&store, "group-held").owner_epoch, 1, "a refused claim changes nothing");
 }
 
 fn all_at_once(subject: &mut dyn Subject) {

@@ -71,7 +71,7 @@ impl Image {
             (Some(_), Some(_)) | (None, None) => return Verdict::Conflict,
             (None, Some(new)) if self.was_called_off(&batch.run, new) => return Verdict::Conflict,
             (None, Some(_)) => 0,
-            (Some(run), None) if run.row.epoch != batch.epoch => return Verdict::Fenced,
+            (Some(run), None) if run.row.owner_epoch != batch.epoch => return Verdict::Fenced,
             (Some(run), None) => run.row.ticks,
         };
         let requests = self.requests.get(&batch.run);
@@ -132,7 +132,7 @@ impl Image {
         new.unless.as_ref().is_some_and(|request| known.is_some_and(|known| known.contains_key(request)))
     }
 
-    fn create(&mut self, run: &Arc<str>, epoch: u64, new: NewRun) {
+    fn create(&mut self, run: &Arc<str>, owner_epoch: u64, new: NewRun) {
         let newest = [self.runs.last_key_value(), self.leaving.last_key_value()];
         let number = newest.into_iter().flatten().map(|(last, _)| last + 1).max().unwrap_or(1);
         let row = RunRow {
@@ -144,7 +144,7 @@ impl Image {
             dialect: new.dialect,
             status: RunStatus::Pending,
             owner: new.owner,
-            epoch,
+            owner_epoch: epoch: owner_epoch,
             created_at: new.created_at,
             changed_at: new.created_at,
             timer: None,

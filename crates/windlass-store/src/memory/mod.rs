@@ -131,8 +131,8 @@ impl MemoryStore {
             Some(holder) if holder != owner && self.is_alive(holder) => Claim::HeldBy(holder.clone()),
             _ => {
                 run.row.owner = Some(owner.to_owned());
-                run.row.epoch += 1;
-                Claim::Owned { epoch: run.row.epoch }
+                run.row.owner_epoch += 1;
+                Claim::Owned { epoch: run.row.owner_epoch }
             }
         }
     }
@@ -219,9 +219,9 @@ impl StoreWrite for MemoryStore {
         self.write(|image| runs.iter().map(|run| self.claim_in(image, run, owner)).collect())
     }
 
-    fn release(&self, run: &str, epoch: u64) -> Result<(), StoreError> {
+    fn release(&self, run: &str, owner_epoch: u64) -> Result<(), StoreError> {
         self.write(|image| {
-            if let Some(run) = image.run_mut(run).filter(|run| run.row.epoch == epoch) {
+            if let Some(run) = image.run_mut(run).filter(|run| run.row.owner_epoch == owner_epoch) {
                 run.row.owner = None;
             }
         })

@@ -68,7 +68,7 @@ impl FlawedStore {
         let run = self.inner.run(&batch.run).ok().flatten();
         match (self.flaw, run) {
             (Flaw::AppendsAnywhere, Some(run)) => batch.expected = run.ticks,
-            (Flaw::IgnoresEpochs, Some(run)) => batch.epoch = run.epoch,
+            (Flaw::IgnoresEpochs, Some(run)) => batch.epoch = run.owner_epoch,
             (Flaw::NeverConsumes, _) => batch.consumed.clear(),
             (Flaw::NeverTrims, _) => batch.trim_before = None,
             (Flaw::KeepsWaits, _) => batch.waits = batch.waits.take().filter(|waits| !waits.is_empty()),
@@ -98,7 +98,7 @@ impl StoreWrite for FlawedStore {
     fn claim(&self, run: &str, owner: &str) -> Outcome<Claim> {
         self.remember();
         if let (Flaw::StealsRuns, Some(row)) = (self.flaw, self.inner.run(run)?) {
-            self.inner.release(run, row.epoch)?;
+            self.inner.release(run, row.owner_epoch)?;
         }
         self.inner.claim(run, owner)
     }
@@ -107,11 +107,11 @@ impl StoreWrite for FlawedStore {
         runs.iter().map(|run| self.claim(run, owner)).collect()
     }
 
-    fn release(&self, run: &str, epoch: u64) -> Outcome<()> {
+    fn release(&self, run: &str, owner_epoch: u64) -> Outcome<()> {
         self.remember();
         match self.flaw {
             Flaw::KeepsRuns => Ok(()),
-            _ => self.inner.release(run, epoch),
+            _ => self.inner.release(run, owner_epoch),
         }
     }
 

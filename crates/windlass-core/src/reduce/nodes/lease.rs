@@ -25,7 +25,7 @@ use crate::{Command, EffectKey, EventKind, Job};
 /// What a task is handed out under.
 struct Lease {
     job: u64,
-    dispatch: u32,
+    lease_epoch: u32,
     worker: u32,
 }
 
@@ -43,7 +43,7 @@ impl Reducer<'_> {
         let input = self.slim(input);
         let task = self.pipeline_frame(id)?.task;
         let (label, hidden) = (task.label.clone(), task.hidden);
-        let Lease { job, dispatch, worker } = self.take_lease(id)?;
+        let Lease { job, lease_epoch: dispatch, worker } = self.take_lease(id)?;
         let generation = self.frame(id)?.generation;
         let body = self.pipeline_frame_mut(id)?;
         body.job = Some(job);
@@ -60,7 +60,7 @@ impl Reducer<'_> {
         let key = EffectKey { path: path.clone(), generation, visit, group, call };
         let tried = body.tried.clone();
         let (at, resumed) = (self.attempt_begun_at(id)?, self.goes_on_with(id)?);
-        let job = Job { job, dispatch, worker, tool, input, key, attempt, timeout, at, resumed, tried };
+        let job = Job { job, lease_epoch: dispatch, worker, tool, input, key, attempt, timeout, at, resumed, tried };
         if !hidden {
             let tool = Some(job.tool.clone());
             self.publish(path, EventKind::TaskStarted { task: label, attempt, tool, call });
@@ -78,14 +78,14 @@ impl Reducer<'_> {
         if let Some(job) = held {
             let open = self.state.jobs.get(&job).filter(|open| open.resting);
             let open = open.ok_or_else(|| no_job(job, "one at rest, whose lease its pipeline holds"))?;
-            return Ok(Lease { job, dispatch: open.job.dispatch + 1, worker: open.job.worker });
+            return Ok(Lease { job, lease_epoch: open.job.lease_epoch + 1, worker: open.job.worker });
         }
         let worker = self.free_worker();
-        if let Some((job, dispatch)) = given_back {
-            return Ok(Lease { job, dispatch: dispatch + 1, worker });
+        if let Some((job, lease_epoch)) = given_back {
+            return Ok(Lease { job, lease_epoch: lease_epoch + 1, worker });
         }
         self.state.next_job += 1;
-        Ok(Lease { job: self.state.next_job - 1, dispatch: 0, worker })
+        Ok(Lease { job: self.state.next_job - 1, lease_epoch: 0, worker })
     }
 
     fn free_worker(&mut self) -> u32 {
@@ -99,7 +99,7 @@ impl Reducer<'_> {
     pub(in crate::reduce) fn hand_out_again(&mut self, job: u64) -> Checked {
         let worker = self.free_worker();
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one whose worker is lost"))?;
-        open.job.dispatch += 1;
+        open.job.lease_epoch += 1;
         open.job.worker = worker;
         self.work.output.commands.push(Command::RunWorker(open.job.clone()));
         Ok(())
@@ -136,10 +136,10 @@ impl Reducer<'_> {
         if !open.resting {
             return Ok(());
         }
-        let (frame, dispatch) = (open.frame, open.job.dispatch);
+        let (frame, lease_epoch) = (open.frame, open.job.lease_epoch);
         self.close_job(job)?;
         self.forget_job(frame)?;
-        self.pipeline_frame_mut(frame)?.given_back = Some((job, dispatch));
+        self.pipeline_frame_mut(frame)?.given_back = Some((job, lease_epoch));
         Ok(())
     }
 
@@ -174,7 +174,7 @@ impl Reducer<'_> {
             self.state.timers.remove(&key);
         }
         if open.resting {
-            self.work.output.commands.push(Command::EndLease { job, dispatch: open.job.dispatch });
+            self.work.output.commands.push(Command::EndLease { job, lease_epoch: open.job.lease_epoch });
         }
         Ok(open.frame)
     }
@@ -185,17 +185,17 @@ impl Reducer<'_> {
     }
 
     /// Whose job it is, if whoever speaks for it is busy with it.
-    pub(in crate::reduce) fn spoken_for(&self, job: u64, dispatch: u32) -> Option<FrameId> {
-        let open = self.state.jobs.get(&job).filter(|open| open.is_out(dispatch))?;
+    pub(in crate::reduce) fn frame_of_dispatched(&self, job: u64, lease_epoch: u32) -> Option<FrameId> {
+        let open = self.state.jobs.get(&job).filter(|open| open.is_dispatched_under(lease_epoch))?;
         Some(open.frame)
     }
 
     /// Somebody speaks of a job that is not, or no longer, theirs. It changes nothing, and people can see it.
-    pub(in crate::reduce) fn refuse(&mut self, what: &'static str, job: u64, dispatch: u32) {
+    pub(in crate::reduce) fn reject_report(&mut self, what: &'static str, job: u64, lease_epoch: u32) {
         let open = self.state.jobs.get(&job);
-        let (path, epoch) = (open.map(|open| open.job.path().clone()), open.map(|open| open.job.dispatch));
+        let (path, expected) = (open.map(|open| open.job.path().clone()), open.map(|open| open.job.lease_epoch));
         let (event, reason) = (known(what), known("its lease is over; it changed nothing"));
-        let refused = EventKind::JobRefused { event, job, reason, epoch: dispatch, expected: epoch };
+        let refused = EventKind::JobRefused { event, job, reason, lease_epoch: lease_epoch, expected };
         self.publish(path.unwrap_or_default(), refused);
     }
 }

@@ -11,17 +11,17 @@ use crate::reduce::Reducer;
 use crate::reduce::impossible::Checked;
 
 impl Reducer<'_> {
-    pub(super) fn lease_lost(&mut self, job: u64, dispatch: u32) -> Checked {
+    pub(super) fn lease_lost(&mut self, job: u64, lease_epoch: u32) -> Checked {
         match self.state.jobs.get(&job) {
-            Some(open) if open.job.dispatch == dispatch && open.cancelled.is_some() => self.job_gone(job),
+            Some(open) if open.job.lease_epoch == lease_epoch && open.cancelled.is_some() => self.job_gone(job),
             // It had reported: nothing is lost but the worker.
-            Some(open) if open.job.dispatch == dispatch && open.resting => self.give_back(job),
-            Some(open) if open.job.dispatch == dispatch => {
+            Some(open) if open.job.lease_epoch == lease_epoch && open.resting => self.give_back(job),
+            Some(open) if open.job.lease_epoch == lease_epoch => {
                 self.state.free_workers.insert(open.job.worker);
                 self.hand_out_again(job)
             }
             Some(_) | None => {
-                self.refuse("LeaseLost", job, dispatch);
+                self.reject_report("LeaseLost", job, lease_epoch);
                 Ok(())
             }
         }

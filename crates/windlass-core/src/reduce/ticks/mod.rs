@@ -33,16 +33,20 @@ impl Reducer<'_> {
             TickKind::AddEvent { name, payload, origin, to, beside, defaults, .. } => {
                 self.add_event(name, payload, origin.as_deref(), to.as_ref(), (beside, defaults))?;
             }
-            TickKind::StepResult { job, dispatch, outcome } => self.step_result(*job, *dispatch, outcome)?,
-            TickKind::LeaseLost { job, dispatch } => self.lease_lost(*job, *dispatch)?,
+            TickKind::StepResult { job, lease_epoch: dispatch, outcome } => {
+                self.step_result(*job, *dispatch, outcome)?
+            }
+            TickKind::LeaseLost { job, lease_epoch: dispatch } => self.lease_lost(*job, *dispatch)?,
             TickKind::CallResult { call, status, outcome } => self.call_result(*call, *status, outcome)?,
             TickKind::CancelRun { reason, by_caller, .. } => self.cancel_run(reason, *by_caller)?,
-            TickKind::PublishEvent { job, dispatch, kind, data } => self.publish_event(*job, *dispatch, kind, data)?,
+            TickKind::PublishEvent { job, lease_epoch: dispatch, kind, data } => {
+                self.publish_event(*job, *dispatch, kind, data)?
+            }
             TickKind::Timeout => self.timeout()?,
             TickKind::TimerDue => self.timer_due(),
             TickKind::Pause { .. } => self.pause()?,
             TickKind::Resume { .. } => self.resume()?,
-            TickKind::Progress { job, dispatch, data } => self.progress(*job, *dispatch, data),
+            TickKind::Progress { job, lease_epoch: dispatch, data } => self.progress(*job, *dispatch, data),
             TickKind::Restart => self.restart()?,
             TickKind::Proceed => self.proceed(),
         }

@@ -11,13 +11,13 @@ use crate::EventKind;
 use crate::reduce::Reducer;
 
 impl Reducer<'_> {
-    pub(super) fn progress(&mut self, job: u64, dispatch: u32, data: &Value) {
-        match self.spoken_for(job, dispatch) {
+    pub(super) fn progress(&mut self, job: u64, lease_epoch: u32, data: &Value) {
+        match self.frame_of_dispatched(job, lease_epoch) {
             Some(frame) => {
                 let progress = self.shown(frame, data);
                 self.publish(self.task_path(frame), EventKind::TaskProgress { progress });
             }
-            None => self.refuse("Progress", job, dispatch),
+            None => self.reject_report("Progress", job, lease_epoch),
         }
     }
 }

@@ -13,9 +13,9 @@ use crate::reduce::Reducer;
 use crate::reduce::impossible::{Checked, no_job};
 
 impl Reducer<'_> {
-    pub(super) fn publish_event(&mut self, job: u64, dispatch: u32, kind: &Arc<str>, data: &Value) -> Checked {
-        let Some(frame) = self.spoken_for(job, dispatch) else {
-            self.refuse("PublishEvent", job, dispatch);
+    pub(super) fn publish_event(&mut self, job: u64, lease_epoch: u32, kind: &Arc<str>, data: &Value) -> Checked {
+        let Some(frame) = self.frame_of_dispatched(job, lease_epoch) else {
+            self.reject_report("PublishEvent", job, lease_epoch);
             return Ok(());
         };
         let path = self.path(frame);

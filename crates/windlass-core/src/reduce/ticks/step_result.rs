@@ -14,10 +14,10 @@ use crate::reduce::impossible::Checked;
 use crate::state::Item;
 
 impl Reducer<'_> {
-    pub(super) fn step_result(&mut self, job: u64, dispatch: u32, outcome: &TaskOutcome) -> Checked {
+    pub(super) fn step_result(&mut self, job: u64, lease_epoch: u32, outcome: &TaskOutcome) -> Checked {
         // A job that is not open, or was handed out again since: the lease was lost, the result is refused.
-        let Some(open) = self.state.jobs.get(&job).filter(|open| open.is_out(dispatch)) else {
-            self.refuse("StepResult", job, dispatch);
+        let Some(open) = self.state.jobs.get(&job).filter(|open| open.is_dispatched_under(lease_epoch)) else {
+            self.reject_report("StepResult", job, lease_epoch);
             return Ok(());
         };
         let (frame, cancelled) = (open.frame, open.cancelled.is_some());
