@@ -271,7 +271,7 @@ impl Inner {
                 let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
                 Ok(Answer::error(format!("{}{hint}", error.message)))
             }
-            unfinished if unfinished.again.is_some() || unfinished.awaits.is_some() => Err(Box::new(unfinished)),
+            unfinished if unfinished.again.is_some() || unfinished.suspension.is_some() => Err(Box::new(unfinished)),
             // What it does besides is part of its end.
             done @ TaskOutcome { beside: Some(_), .. } => {
                 let answer = Answer::good(answer_text(&done.output));

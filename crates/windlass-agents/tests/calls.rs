@@ -9,7 +9,7 @@ use common::{Scene, answer, object, usual};
 use windlass_agents::{
     Catalogue, Decision, Otherwise, Pattern, Permission, Policy, Prompt, Registry, Request, ToolSpec,
 };
-use windlass_core::{Await, Awaited, ErrorInfo, Resumed, TaskOutcome, TickKind};
+use windlass_core::{ErrorInfo, ResumeData, SuspendedOn, Suspension, TaskOutcome, TickKind};
 use windlass_runtime::{Cancelled, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
 use windlass_value::{Duration, Map, Value, parse_json, to_json};
 
@@ -278,7 +278,7 @@ async fn a_call_that_was_cut_off_needs_leave_again() {
     let scene = Scene::with(usual(), Policy::new(Otherwise::Refuse));
     let input = scene.input("bash", object([("command", "touch made")]));
     // It had told of itself before the crash, and has waited for nothing.
-    let resumed = Some(Arc::new(Resumed { answers: Vec::new(), published_events: 1 }));
+    let resumed = Some(Arc::new(ResumeData { answers: Vec::new(), published_events: 1 }));
     let call = ToolCall { resumed, ..ToolCall::alone(Value::map(input)) };
     assert!(answer(&scene.tool().call(call).await).error);
     assert!(!scene.work("made").exists());
@@ -292,8 +292,8 @@ impl Tool for Waits {
         Box::pin(async move {
             let mut outcome = TaskOutcome::success(Value::from(5i64));
             if call.resumed.is_none() {
-                let awaited = Awaited::Time(Duration::from_secs(1));
-                outcome.awaits = Some(Box::new(Await { awaited, published_events: 0 }));
+                let awaited = SuspendedOn::Time(Duration::from_secs(1));
+                outcome.suspension = Some(Box::new(Suspension { waits_for: awaited, published_events: 0 }));
             }
             outcome
         })
@@ -333,7 +333,7 @@ async fn functions_in_rust() {
         assert_eq!((found.content.as_str(), found.error), (expected, error), "{tool} {arguments}");
     }
     let waiting = scene.run(scene.input("waits", parse_json(r#"{"n": 1}"#).unwrap())).await;
-    assert!(waiting.awaits.is_some() && waiting.error.is_none(), "the engine comes back when the time is over");
+    assert!(waiting.suspension.is_some() && waiting.error.is_none(), "the engine comes back when the time is over");
     let names: Vec<String> = scene.registry.specs().await.unwrap().into_iter().map(|spec| spec.name).collect();
     assert_eq!(names, ["double", "fails", "free", "waits"]);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Timestamp, Value};
 
-use crate::{Answer, ErrorInfo, Event, Reason, Reply, Status, TickKind};
+use crate::{ErrorInfo, Event, Reason, Reply, Status, TickKind, WaitResult};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
@@ -55,7 +55,7 @@ pub struct Job {
     pub at: Option<Timestamp>,
     /// The task has waited, and goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resumed: Option<Arc<Resumed>>,
+    pub resumed: Option<Arc<ResumeData>>,
     /// The attempts before this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried: Option<Arc<TriedBefore>>,
@@ -79,9 +79,9 @@ pub struct TriedBefore {
 
 /// What a task that goes on is given.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Resumed {
+pub struct ResumeData {
     /// In the order of its waits.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<WaitResult>,
     /// Events that it has published before.
     pub published_events: u64,
 }

@@ -19,15 +19,15 @@ mod values;
 mod view;
 pub mod words;
 
-pub use command::{Command, EffectKey, Job, Resumed, RunResult, TriedBefore, TurnRecord};
+pub use command::{Command, EffectKey, Job, ResumeData, RunResult, TriedBefore, TurnRecord};
 pub use event::{
     Event, EventDoc, EventError, EventKind, FieldDoc, FieldShape, IdleReason, LoopEventLimits, LoopStats, ObjectShape,
     PatchScope, PermissionDecision, TaskResult, TaskStatus,
 };
 pub use limits::{Limits, ProcessLimits, ServerLimits};
 pub use outcome::{
-    Again, Answer, Await, Awaited, Beside, Change, ErrorInfo, LoopSummary, Outcome, Reason, Reply, Sent, TaskOutcome,
-    WaitAnnouncement, Was,
+    Again, Beside, Change, ErrorInfo, LoopSummary, Outcome, Reason, Reply, Sent, SuspendedOn, Suspension, TaskOutcome,
+    WaitAnnouncement, WaitResult, Was,
 };
 pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{

@@ -137,7 +137,7 @@ pub struct TaskOutcome {
     pub beside: Option<Box<Beside>>,
     /// The task waits for something and goes on when it has come. An error counts more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub awaits: Option<Box<Await>>,
+    pub suspension: Option<Box<Suspension>>,
     /// It was not done anew: the run that this one mends has it, in its tick of this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<u64>,
@@ -194,14 +194,14 @@ impl Was {
 /// A task that is not finished lets its worker go. When the answer is there it is handed out again, under the same key
 /// and as the same attempt, with all answers that it has got so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Await {
-    pub awaited: Awaited,
+pub struct Suspension {
+    pub waits_for: SuspendedOn,
     /// Events it has published so far: it need not publish them again.
     pub published_events: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Awaited {
+pub enum SuspendedOn {
     /// An event of this name, from outside or from inside.
     Event {
         name: Arc<str>,
@@ -218,7 +218,7 @@ pub enum Awaited {
         input: Value,
     },
     /// Nothing: it only wants this kept, and goes on at once.
-    Kept(Value),
+    Checkpoint(Value),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -229,7 +229,7 @@ pub struct WaitAnnouncement {
 
 /// What a wait has brought.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct WaitResult {
     /// What was waited for: `event NAME`, `time`, `child`, `kept`. Whoever goes on can tell whether it asks for the same.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub to: Arc<str>,
@@ -282,7 +282,7 @@ impl TaskOutcome {
             again: None,
             facts: Value::Null,
             beside: None,
-            awaits: None,
+            suspension: None,
             taken: None,
         }
     }

@@ -7,7 +7,7 @@ use windlass_value::Value;
 use crate::Program;
 use crate::plan::{Net, NodeKind, Place};
 use crate::reduce::path_of;
-use crate::state::{Awaiting, Body, FrameId, NetFrame, Phase, State, WaitFrame};
+use crate::state::{Body, FrameId, NetFrame, PendingWait, Phase, State, WaitFrame};
 use crate::tick::{MAIL_EVENT, START_EVENT};
 
 /// What would become of an event.
@@ -90,9 +90,9 @@ pub(crate) fn is_open_to(net: &Net, name: &Arc<str>, to: Option<&Arc<str>>) -> b
 pub(crate) fn accepts(state: &State, frame: FrameId, payload: &Value) -> bool {
     match state.frames.get(frame).map(|frame| &frame.body) {
         Some(Body::Wait(WaitFrame::Signal { requirements, .. })) => meets(payload, requirements),
-        Some(Body::Pipeline(body)) => match body.awaits.as_deref() {
-            Some(Awaiting::Event { requirements, .. }) => meets(payload, requirements),
-            Some(Awaiting::Time | Awaiting::Child { .. } | Awaiting::Answered) | None => false,
+        Some(Body::Pipeline(body)) => match body.pending_wait.as_deref() {
+            Some(PendingWait::Event { requirements, .. }) => meets(payload, requirements),
+            Some(PendingWait::Time | PendingWait::Child { .. } | PendingWait::Resolved) | None => false,
         },
         _ => false,
     }

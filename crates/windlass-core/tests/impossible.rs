@@ -14,7 +14,7 @@ use support::*;
 use windlass_core::plan::*;
 use windlass_core::state::{Body, FrameId, Item, WaitFrame};
 use windlass_core::{
-    Await, Awaited, Fault, Impossible, Limits, Program, Reason, Reduced, Resume, State, Status, StatusSet, TaskOutcome,
+    Suspension, SuspendedOn, Fault, Impossible, Limits, Program, Reason, Reduced, Resume, State, Status, StatusSet, TaskOutcome,
     Tick, TickKind, reduce,
 };
 use windlass_value::{Duration, Value};
@@ -122,8 +122,8 @@ fn after(
     apply(program, &mut sim.state, &mut sim.values, kind).expect_err("an impossible state is noticed")
 }
 
-fn waits_for(awaited: Awaited) -> TaskOutcome {
-    TaskOutcome { awaits: Some(Box::new(Await { awaited, published_events: 0 })), ..TaskOutcome::success(Value::Null) }
+fn suspended_on(awaited: SuspendedOn) -> TaskOutcome {
+    TaskOutcome { suspension: Some(Box::new(Suspension { waits_for: awaited, published_events: 0 })), ..TaskOutcome::success(Value::Null) }
 }
 
 fn go() -> TickKind {
@@ -172,7 +172,7 @@ fn a_task_that_a_worker_has_is_not_handed_out_twice() {
 
 #[test]
 fn a_task_that_waits_does_not_begin() {
-    let time = |sim: &mut Sim<'_>| _ = sim.reply("loop[0].body", waits_for(Awaited::Time(secs(9))));
+    let time = |sim: &mut Sim<'_>| _ = sim.reply("loop[0].body", suspended_on(SuspendedOn::Time(secs(9))));
     let impossible = after(&at_work(), time, |state| {
         let id = the_pipeline(state);
         state.agenda.push_back(Item::Task(id));
@@ -185,8 +185,8 @@ fn a_task_that_waits_does_not_begin() {
 /// A call that its frame does not wait for, and a wait for a call that is not open.
 #[test]
 fn a_call_that_is_not_the_one_that_is_waited_for_is_impossible() {
-    let child = || Awaited::Child { definition: "other".into(), input: Value::Null };
-    let wait = |sim: &mut Sim<'_>| _ = sim.reply("loop[0].body", waits_for(child()));
+    let child = || SuspendedOn::Child { definition: "other".into(), input: Value::Null };
+    let wait = |sim: &mut Sim<'_>| _ = sim.reply("loop[0].body", suspended_on(child()));
     let impossible = after(&at_work(), wait, |state| {
         let open = state.calls.pop_first().expect("a call is open").1;
         state.calls.insert(9, open);

@@ -5,7 +5,7 @@ use crate::support;
 use support::steps::*;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::{Await, Awaited, Limits, Program, Status, TaskOutcome};
+use windlass_core::{Suspension, SuspendedOn, Limits, Program, Status, TaskOutcome};
 use windlass_value::{Duration, Value};
 
 /// A step that is given five events, with so many workers and these tries.
@@ -41,9 +41,9 @@ fn fails(sim: &mut Sim, item: i64) {
     reply(sim, item, TaskOutcome::failure(world::refusal()));
 }
 
-fn waits(sim: &mut Sim, item: i64, awaited: Awaited) {
-    let awaits = Some(Box::new(Await { awaited, published_events: 0 }));
-    reply(sim, item, TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) });
+fn suspend(sim: &mut Sim, item: i64, awaited: SuspendedOn) {
+    let suspension = Some(Box::new(Suspension { waits_for: awaited, published_events: 0 }));
+    reply(sim, item, TaskOutcome { suspension: awaits: suspension, ..TaskOutcome::success(Value::Null) });
 }
 
 #[test]
@@ -118,10 +118,7 @@ fn one_that_waits_to_be_tried_again_gives_its_slot_away_and_comes_back_before_th
         event_lines(&sim, "step.idle", &["worker", "firing", "because"]),
         ["work worker=0 firing=1 because=retry", "work worker=0 firing=3 because=retry"]
     );
-    assert_eq!(
-        event_lines(&sim, "step.running", &["worker", "firing"]),
-        ["work worker=0 firing=1", "work worker=1 firing=3"]
-    );
+    assert_eq!(event_lines(&sim, "step.running", &["worker", "firing"]), ["work worker=0 firing=1", "work worker=1 firing=3"]);
     for item in [1, 3, 5] {
         done(&mut sim, item);
     }
@@ -155,17 +152,17 @@ fn with_a_free_slot_it_goes_on_at_once() {
 }
 
 #[test]
-fn one_that_waits_for_somebody_gives_its_slot_away() {
+fn a_suspended_body_yields_its_slot() {
     let program = crowd(1, 1);
     let mut sim = split(&program);
-    let event = |n: i64| Awaited::Event {
+    let event = |n: i64| SuspendedOn::Event {
         name: "answer".into(),
         requirements: Value::object([("to", n)]),
         deadline: None,
         announcement: None,
     };
-    waits(&mut sim, 1, event(1));
-    waits(&mut sim, 2, event(2));
+    suspend(&mut sim, 1, event(1));
+    suspend(&mut sim, 2, event(2));
     assert_eq!(at_work(&sim, "work"), [3]);
     // Each gets its own answer, and comes back in the order of the answers.
     sim.event("answer", json(r#"{"to": 2}"#)).settle();
@@ -185,7 +182,7 @@ fn one_that_waits_for_somebody_gives_its_slot_away() {
 }
 
 #[test]
-fn one_that_ends_while_it_is_parked_frees_nothing_twice() {
+fn a_body_that_ends_while_suspended_frees_its_slot_once() {
     // Called off while it waits for its time, or while it waits for a slot.
     for returning in [false, true] {
         let mut b = steps(vec![
@@ -219,7 +216,7 @@ struct NetState {
 fn net_state(sim: &Sim) -> Option<NetState> {
     let frame = sim.state.frames.get(sim.state.root?)?;
     let windlass_core::state::Body::Net(net) = &frame.body else { return None };
-    Some(NetState { running: net.places[1].running, returning: net.places[1].returning.len() })
+    Some(NetState { running: net.places[1].running, returning: net.places[1].awaiting_slot.len() })
 }
 
 #[test]
@@ -229,7 +226,7 @@ fn places_that_do_not_park_keep_their_slots() {
         step("work", "item", "stop").workers(1).retries(retry(2, secs(10))),
     ]);
     let NodeKind::Net(net) = &mut b.plan.nodes[0].kind else { unreachable!("a net") };
-    net.places[1].parks = false;
+    net.places[1].yields_slot = false;
     let program = b.load();
     let mut sim = begun(&program);
     give(&mut sim, "split", "[item 1; item 2]");

@@ -463,16 +463,15 @@ fn a_body_that_waits_is_no_hang() {
 }
 
 #[test]
-fn a_step_that_waits_for_what_another_gives_goes_on_with_it() {
-    use windlass_core::{Await, Awaited};
+fn a_suspended_step_resumes_with_the_output_of_another() {
+    use windlass_core::{Suspension, SuspendedOn};
     let program =
         steps(vec![step("first", "start", "stop"), step("other", "start", "news"), step("reader", "news", "stop")])
             .load();
     let mut sim = begun(&program);
-    let awaited =
-        Awaited::Event { name: "news".into(), requirements: json(r#"{"n": 2}"#), deadline: None, announcement: None };
-    let awaits = Some(Box::new(Await { awaited, published_events: 0 }));
-    sim.reply("first", TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) });
+    let awaited = SuspendedOn::Event { name: "news".into(), requirements: json(r#"{"n": 2}"#), deadline: None, announcement: None };
+    let suspension = Some(Box::new(Suspension { waits_for: awaited, published_events: 0 }));
+    sim.reply("first", TaskOutcome { suspension: awaits: suspension, ..TaskOutcome::success(Value::Null) });
     sim.reply("other", sending(&[r#"news {"n": 1}"#], r#"news {"n": 2}"#));
     assert_eq!(sim.open_paths(), ["first", "reader"], "and whoever accepts it gets it as well");
     let resumed = sim.dispatched.iter().rfind(|job| &**job.path() == "first").unwrap();
@@ -482,7 +481,7 @@ fn a_step_that_waits_for_what_another_gives_goes_on_with_it() {
 
 #[test]
 fn an_event_from_another_step_that_precedes_its_wait_is_buffered() {
-    use windlass_core::{Await, Awaited};
+    use windlass_core::{Suspension, SuspendedOn};
     let program = steps(vec![step("first", "start", "stop"), step("other", "start", "later news")]).load();
     let mut sim = begun(&program);
     sim.reply("other", sending(&[r#"later {"n": 1}"#, r#"news {"n": 2}"#], r#"later {"n": 3}"#));
@@ -496,10 +495,9 @@ fn an_event_from_another_step_that_precedes_its_wait_is_buffered() {
         ]
     );
     for _ in 0..2 {
-        let awaited =
-            Awaited::Event { name: "later".into(), requirements: Value::Null, deadline: None, announcement: None };
-        let awaits = Some(Box::new(Await { awaited, published_events: 0 }));
-        sim.reply("first", TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) });
+        let awaited = SuspendedOn::Event { name: "later".into(), requirements: Value::Null, deadline: None, announcement: None };
+        let suspension = Some(Box::new(Suspension { waits_for: awaited, published_events: 0 }));
+        sim.reply("first", TaskOutcome { suspension: awaits: suspension, ..TaskOutcome::success(Value::Null) });
     }
     let resumed = sim.dispatched.iter().rfind(|job| &**job.path() == "first").unwrap();
     let answers: Vec<Value> = resumed.resumed.as_ref().unwrap().answers.iter().map(|one| one.value.clone()).collect();

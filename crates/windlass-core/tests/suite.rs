@@ -4,7 +4,7 @@
 
 mod admit;
 mod against_naive;
-mod awaits;
+mod suspension;
 mod breaks;
 mod budget;
 mod effects;

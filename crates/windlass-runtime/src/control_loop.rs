@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use windlass_core::{
-    Awaited, Command, ErrorInfo, Job, Output, Program, Reduced, Resume, Resumed, RunResult, State, TaskOutcome, Tick,
+    SuspendedOn, Command, ErrorInfo, Job, Output, Program, Reduced, Resume, ResumeData, RunResult, State, TaskOutcome, Tick,
     TickKind, Values, Was, reduce,
 };
 use windlass_value::{BlobHash, Map, Value};
@@ -262,8 +262,8 @@ impl<A: Adapter> ControlLoop<A> {
                         }
                     }
                 }
-                if let Some(awaits) = &mut outcome.awaits
-                    && let Awaited::Kept(value) | Awaited::Child { input: value, .. } = &mut awaits.awaited
+                if let Some(suspension) = &mut outcome.suspension
+                    && let SuspendedOn::Checkpoint(value) | SuspendedOn::Child { input: value, .. } = &mut suspension.waits_for
                 {
                     slim(value);
                 }
@@ -369,7 +369,7 @@ impl<A: Adapter> ControlLoop<A> {
         self.buffer.push_back(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });
     }
 
-    async fn whole_answers(&mut self, resumed: Option<Arc<Resumed>>) -> Result<Option<Arc<Resumed>>, RuntimeError> {
+    async fn whole_answers(&mut self, resumed: Option<Arc<ResumeData>>) -> Result<Option<Arc<ResumeData>>, RuntimeError> {
         let Some(mut resumed) = resumed else { return Ok(None) };
         for answer in &mut Arc::make_mut(&mut resumed).answers {
             answer.value = Box::pin(self.put_together(&answer.value, RESOLVED_LEVELS_MAX)).await?;

@@ -106,7 +106,7 @@ impl Taken {
         let tick = state.ticks - 1;
         match &tick_entry.tick.kind {
             TickKind::StepResult { job, lease_epoch: dispatch, outcome } => {
-                let unfinished = outcome.again.is_some() || outcome.awaits.is_some();
+                let unfinished = outcome.again.is_some() || outcome.suspension.is_some();
                 if jobs.get(job).is_none_or(|open| open.lease_epoch != *dispatch)
                     || (outcome.error.is_none() && unfinished)
                 {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Notify, mpsc};
 use windlass_core::plan::Plan;
-use windlass_core::{ErrorInfo, EventKind, Resumed, TaskOutcome, TickKind, TriedBefore};
+use windlass_core::{ErrorInfo, EventKind, ResumeData, TaskOutcome, TickKind, TriedBefore};
 use windlass_value::{Duration, Timestamp, Value};
 
 use crate::workers::Away;
@@ -74,7 +74,7 @@ pub struct ToolCall {
     /// When this attempt was first handed out, for tasks that go by it: the same on every repeat.
     pub at: Option<Timestamp>,
     /// The tool has asked for something before it could go on: what it has got so far.
-    pub resumed: Option<Arc<Resumed>>,
+    pub resumed: Option<Arc<ResumeData>>,
     /// How the attempt before has failed, for tasks that go by it.
     pub tried: Option<Arc<TriedBefore>>,
     pub cancelled: Cancelled,

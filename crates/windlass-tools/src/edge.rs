@@ -87,11 +87,11 @@ impl Tool for Guarded {
         Box::pin(async move {
             let outcome = running.await;
             let again = outcome.again.clone().map(|again| Again { input: opened.sealed(&again.input), ..again });
-            let (beside, awaits) = (outcome.beside.clone(), outcome.awaits.clone());
+            let (beside, suspension) = (outcome.beside.clone(), outcome.suspension.clone());
             let struck = inner.known.outcome(given.outcome(TaskOutcome { again: None, ..outcome }));
             let again = again.map(|again| Again { input: inner.known.value(&again.input), ..again });
             let (output, meta, facts) = (outside(struck.output), outside(struck.meta), outside(struck.facts));
-            TaskOutcome { output, meta, facts, again, beside, awaits, ..struck }
+            TaskOutcome { output, meta, facts, again, beside, suspension: awaits: suspension, ..struck }
         })
     }
 }

@@ -177,7 +177,7 @@ impl Redaction {
             again,
             // Tools that are given secrets send nothing and wait for nobody.
             beside: None,
-            awaits: None,
+            suspension: None,
             taken: None,
         }
     }

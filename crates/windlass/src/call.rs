@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use windlass_core::{Answer, Await, Awaited, Beside, Resumed, Sent, TaskOutcome};
+use windlass_core::{WaitResult, Suspension, SuspendedOn, Beside, ResumeData, Sent, TaskOutcome};
 use windlass_runtime::ToolCall;
 use windlass_value::{Map, Timestamp, Value};
 
@@ -44,7 +44,7 @@ pub struct Shared {
     pub(crate) step: usize,
     pub(crate) given: ToolCall,
     pub(crate) at: Timestamp,
-    resumed: Option<Arc<Resumed>>,
+    resumed: Option<Arc<ResumeData>>,
     buffer: Mutex<Buffer>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Buffer {
     /// How many durable calls there were.
     pub waits: usize,
     /// The first that has no answer yet.
-    pub awaited: Option<Awaited>,
+    pub awaited: Option<SuspendedOn>,
     /// Events published in this attempt, those of earlier calls included.
     pub published: u64,
     /// Random values drawn.
@@ -104,14 +104,14 @@ impl Shared {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer(&self, at: usize) -> Option<&Answer> {
+    fn answer(&self, at: usize) -> Option<&WaitResult> {
         self.resumed.as_ref()?.answers.get(at)
     }
 
     /// The next durable call of the body: its number, and its answer if that is there.
     ///
     /// An answer to something else means that the body has changed its course.
-    pub(crate) fn next_wait(&self, asked: &str) -> Option<Result<Value, StepError>> {
+    pub(crate) fn next_durable_answer(&self, asked: &str) -> Option<Result<Value, StepError>> {
         let mut buffer = self.buffer();
         let at = buffer.waits;
         buffer.waits += 1;
@@ -144,7 +144,7 @@ impl Shared {
     }
 
     /// Lets the body end here: it begins again when the answer has come.
-    pub(crate) async fn suspend(&self, awaited: Awaited) -> Result<Value, StepError> {
+    pub(crate) async fn suspend(&self, awaited: SuspendedOn) -> Result<Value, StepError> {
         let waker = {
             let mut buffer = self.buffer();
             buffer.awaited.get_or_insert(awaited);
@@ -185,9 +185,8 @@ pub(crate) async fn run<R>(
 fn outcome(ended: Option<Result<Value, StepError>>, call: &Call) -> TaskOutcome {
     let mut buffer = call.buffer();
     let Some(result) = ended else {
-        let awaits =
-            buffer.awaited.take().map(|awaited| Box::new(Await { awaited, published_events: buffer.published }));
-        return TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) };
+        let suspension = buffer.awaited.take().map(|awaited| Box::new(Suspension { waits_for: awaited, published_events: buffer.published }));
+        return TaskOutcome { suspension: awaits: suspension, ..TaskOutcome::success(Value::Null) };
     };
     match result {
         Ok(output) => {

@@ -142,7 +142,7 @@ fn place(step: &StepDef, at: usize, body: NodeId, graph: &Graph<'_>, workflow: &
         workers: step.workers,
         join,
         produces,
-        parks: true,
+        yields_slot: true,
         handler,
         fans_into: graph.fans_into(at),
         ..Place::new(step.name.as_str(), accepts, body)

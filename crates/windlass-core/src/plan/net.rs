@@ -72,7 +72,7 @@ pub struct Place {
     /// A body that waits to be tried again, or whose task waits, gives its slot to the next; when it goes on, it comes
     /// before those in the queue.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub parks: bool,
+    pub yields_slot: bool,
     /// Who is told of a body's failure that no arc takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler: Option<Handler>,
@@ -97,7 +97,7 @@ impl Place {
             inclusive: false,
             produces: Vec::new(),
             done: None,
-            parks: false,
+            yields_slot: false,
             handler: None,
             fans_into: None,
         }

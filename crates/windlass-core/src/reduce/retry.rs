@@ -100,7 +100,7 @@ impl Reducer<'_> {
             open.give_again();
         }
         self.unsend(id)?;
-        self.park(id)
+        self.yield_slot(id)
     }
 
     pub(crate) fn publish_retrying(

@@ -15,7 +15,7 @@ use windlass_value::{Timestamp, Value};
 use super::Reducer;
 use super::impossible::{Checked, no_part, wrong_frame};
 use crate::plan::Amount;
-use crate::state::{Awaiting, Body, Closing, FrameId, Item, Timer, TimerKey};
+use crate::state::{Body, Closing, FrameId, Item, PendingWait, Timer, TimerKey};
 use crate::{ErrorInfo, Status, words};
 
 impl Reducer<'_> {
@@ -92,12 +92,14 @@ impl Reducer<'_> {
         match &frame.body {
             Body::Backoff => {
                 frame.body = Body::New;
-                self.unpark(id)
+                self.request_slot(id)
             }
-            Body::Pipeline(body) => match body.awaits.as_deref() {
-                Some(Awaiting::Event { .. } | Awaiting::Time | Awaiting::Child { .. }) => self.await_over(id),
+            Body::Pipeline(body) => match body.pending_wait.as_deref() {
+                Some(PendingWait::Event { .. } | PendingWait::Time | PendingWait::Child { .. }) => {
+                    self.wait_expired(id)
+                }
                 // It is tried again, with the answers that it has got; or its operation goes on elsewhere.
-                Some(Awaiting::Answered) | None => self.unpark(id),
+                Some(PendingWait::Resolved) | None => self.request_slot(id),
             },
             Body::Loop(_) => {
                 self.state.agenda.push_back(Item::NextTurn(id));

@@ -264,7 +264,7 @@ impl Reducer<'_> {
     fn begins_task(&self, id: FrameId) -> bool {
         let Some(frame) = self.frame_if_live(id) else { return false };
         match &frame.body {
-            Body::Pipeline(body) => body.attempt == 0 && body.awaits.is_none() && body.again.is_none(),
+            Body::Pipeline(body) => body.attempt == 0 && body.pending_wait.is_none() && body.again.is_none(),
             Body::New
             | Body::Backoff
             | Body::Graph(_)

@@ -199,7 +199,7 @@ fn check_net(id: FrameId, net: &Net, body: &NetFrame) -> Checked {
         if !fits {
             return Err(no_part(id, "queue of a join", state.held.len() as u64));
         }
-        if let Some(slot) = state.returning.iter().find(|slot| !body.firings.contains_key(slot)) {
+        if let Some(slot) = state.awaiting_slot.iter().find(|slot| !body.firings.contains_key(slot)) {
             return Err(no_part(id, "firing", *slot));
         }
     }

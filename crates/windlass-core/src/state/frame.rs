@@ -8,7 +8,7 @@ use windlass_value::{Stored, Timestamp, Value};
 
 use super::{FrameId, MailWait, ScopeId, TimerKey};
 use crate::plan::NodeId;
-use crate::{ErrorInfo, LoopSummary, Reason, Resumed, Sent, Status, TriedBefore};
+use crate::{ErrorInfo, LoopSummary, Reason, ResumeData, Sent, Status, TriedBefore};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Frame {
@@ -144,15 +144,15 @@ pub struct PipelineFrame {
     pub tried: Option<Arc<TriedBefore>>,
     /// What the current task waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub awaits: Option<Box<Awaiting>>,
+    pub pending_wait: Option<Box<PendingWait>>,
     /// What the waits of the current task have brought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resumed: Option<Arc<Resumed>>,
+    pub resumed: Option<Arc<ResumeData>>,
 }
 
 /// A task that has let its worker go until something comes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Awaiting {
+pub enum PendingWait {
     Event {
         name: Arc<str>,
         requirements: Value,
@@ -162,7 +162,7 @@ pub enum Awaiting {
         call: u64,
     },
     /// Nothing any more: it is to be handed out again, as the same attempt.
-    Answered,
+    Resolved,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -401,7 +401,7 @@ pub struct PlaceFrame {
     pub sets: BTreeMap<Arc<str>, Vec<VecDeque<Token>>>,
     /// Bodies, by slot, that have waited and want to go on.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    pub returning: VecDeque<u64>,
+    pub awaiting_slot: VecDeque<u64>,
     /// Workers' numbers that were in use and are free.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub free: BTreeSet<u32>,
@@ -449,23 +449,23 @@ pub struct Firing {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<u64>,
     #[serde(default, skip_serializing_if = "Standing::has_slot")]
-    pub standing: Standing,
+    pub slot_state: SlotState,
 }
 
 /// Whether a body has one of its place's slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Standing {
+pub enum SlotState {
     #[default]
     Running,
     /// It waits, and has given its slot away.
-    Parked,
+    Suspended,
     /// It wants to go on, and waits for a slot.
-    Returning,
+    AwaitingSlot,
 }
 
-impl Standing {
+impl SlotState {
     pub(crate) fn has_slot(&self) -> bool {
-        *self == Standing::Running
+        *self == SlotState::Running
     }
 }
 

@@ -17,8 +17,8 @@ use windlass_value::{Duration, RunView, Timestamp, Value};
 
 pub use fork::{Forked, Unset};
 pub use frame::{
-    Account, Awaiting, Body, ChildState, Closing, FanOut, Firing, Form, Frame, GraphFrame, Held, Items, LiveIteration,
-    LoopFrame, Member, NetFrame, PipelineFrame, PlaceFrame, Results, Standing, Token, Used, WaitFrame,
+    Account, Body, ChildState, Closing, FanOut, Firing, Form, Frame, GraphFrame, Held, Items, LiveIteration, LoopFrame,
+    Member, NetFrame, PendingWait, PipelineFrame, PlaceFrame, Results, SlotState, Token, Used, WaitFrame,
 };
 pub use mail::{MailState, MailWait, MailboxFrame};
 pub use slab::{Id, Slab};
@@ -404,7 +404,7 @@ impl State {
             Timer::Alarm(frame) => match self.frames.get(*frame).map(|frame| &frame.body) {
                 Some(Body::Wait(WaitFrame::Signal { .. })) => false,
                 Some(Body::Wait(wait)) => !left_out(wait),
-                Some(Body::Pipeline(body)) => !matches!(body.awaits.as_deref(), Some(Awaiting::Event { .. })),
+                Some(Body::Pipeline(body)) => !matches!(body.pending_wait.as_deref(), Some(PendingWait::Event { .. })),
                 _ => true,
             },
             Timer::Grace(_) => true,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::State;
 use windlass_core::plan::{CALLS, Net, NodeKind};
 use windlass_core::state::{
-    Awaiting, Body, Frame, FrameId, Item, NetFrame, Phase, ScopeId, Standing, Timer, WaitFrame,
+    PendingWait, Body, Frame, FrameId, Item, NetFrame, Phase, ScopeId, SlotState, Timer, WaitFrame,
 };
 use windlass_core::{Program, frame_tree};
 
@@ -111,7 +111,7 @@ fn check_indexes(state: &State) {
             let waits = match &frame(state, *id).body {
                 Body::Wait(WaitFrame::Signal { name: own, .. }) => own == name,
                 Body::Pipeline(body) => {
-                    matches!(body.awaits.as_deref(), Some(Awaiting::Event { name: own, .. }) if own == name)
+                    matches!(body.pending_wait.as_deref(), Some(PendingWait::Event { name: own, .. }) if own == name)
                 }
                 _ => false,
             };
@@ -127,8 +127,8 @@ fn check_indexes(state: &State) {
     for (call, open) in &state.calls {
         let own = match &frame(state, open.frame).body {
             Body::Call { call } => Some(*call),
-            Body::Pipeline(body) => match body.awaits.as_deref() {
-                Some(Awaiting::Child { call }) => Some(*call),
+            Body::Pipeline(body) => match body.pending_wait.as_deref() {
+                Some(PendingWait::Child { call }) => Some(*call),
                 _ => None,
             },
             _ => None,
@@ -260,27 +260,23 @@ fn check_caps(program: &Program, state: &State) {
 /// Slots are counted, numbers are used once, and who wants to come back is known.
 fn check_places(net: &Net, body: &NetFrame) {
     for (at, (place, state)) in net.places.iter().zip(&body.places).enumerate() {
-        let here = |standing: Standing| {
+        let here = |standing: SlotState| {
             let firings = body.firings.iter().filter(move |(_, firing)| firing.place as usize == at);
-            firings.filter(move |(_, firing)| firing.standing == standing)
+            firings.filter(move |(_, firing)| firing.slot_state == standing)
         };
-        let running = here(Standing::Running).count() as u32;
+        let running = here(SlotState::Running).count() as u32;
         assert!(running <= place.workers.max(1), "more bodies at once than the place has workers");
         assert_eq!(running, state.running, "a place counts its bodies");
-        let returning: BTreeSet<u64> = here(Standing::Returning).map(|(slot, _)| *slot).collect();
-        assert_eq!(returning, state.returning.iter().copied().collect(), "who wants to come back is in the line");
-        assert_eq!(returning.len(), state.returning.len(), "and only once");
-        let numbers: BTreeSet<u32> = here(Standing::Running).filter_map(|(_, firing)| firing.worker).collect();
-        assert_eq!(
-            numbers.len(),
-            if net.publishes_slots { running as usize } else { 0 },
-            "each has a number of its own"
-        );
+        let returning: BTreeSet<u64> = here(SlotState::AwaitingSlot).map(|(slot, _)| *slot).collect();
+        assert_eq!(returning, state.awaiting_slot.iter().copied().collect(), "who wants to come back is in the line");
+        assert_eq!(returning.len(), state.awaiting_slot.len(), "and only once");
+        let numbers: BTreeSet<u32> = here(SlotState::Running).filter_map(|(_, firing)| firing.worker).collect();
+        assert_eq!(numbers.len(), if net.publishes_slots { running as usize } else { 0 }, "each has a number of its own");
         let known: BTreeSet<u32> = numbers.union(&state.free).copied().collect();
         let count = (numbers.len() + state.free.len()) as u32;
         assert_eq!(known, (0..count).collect(), "numbers are used, or free");
-        let mut parked = here(Standing::Parked).chain(here(Standing::Returning));
-        assert!(parked.all(|(_, firing)| place.parks && firing.worker.is_none()), "only some places let bodies park");
+        let mut parked = here(SlotState::Suspended).chain(here(SlotState::AwaitingSlot));
+        assert!(parked.all(|(_, firing)| place.yields_slot && firing.worker.is_none()), "only some places let bodies park");
         assert!(state.sets.values().all(|set| set.iter().any(|held| !held.is_empty())), "an empty set is kept");
         assert!(state.sets.values().all(|set| set.iter().any(|held| held.is_empty())), "a complete set is kept");
     }

@@ -638,7 +638,7 @@ impl Maker {
             }
         }
         let mut places = vec![first, left, right, last];
-        places.iter_mut().for_each(|place| place.parks = self.rng.chance(50));
+        places.iter_mut().for_each(|place| place.yields_slot = self.rng.chance(50));
         if handles {
             let mut rescue = place("rescue", &[FAILED_KIND], bodies[4]);
             let leads_to = *self.rng.pick(&["left", "done-right", "done-left"]);

@@ -454,7 +454,7 @@ impl<'p> Sim<'p> {
             TickKind::StepResult { job, lease_epoch: dispatch, outcome } => {
                 let Some((key, _)) = self.last.get(job).filter(|(_, last)| last == dispatch) else { return };
                 // An operation whose later call was lost is begun anew under its key.
-                let lost = outcome.error.as_ref().map_or(outcome.awaits.is_some(), |error| !error.replied);
+                let lost = outcome.error.as_ref().map_or(outcome.suspension.is_some(), |error| !error.replied);
                 let effect = key.0.clone();
                 let calls = self.keys.range_mut((effect.clone(), 0)..=(effect, u32::MAX));
                 calls.for_each(|(_, sent)| (sent.open, sent.unanswered) = (false, lost));

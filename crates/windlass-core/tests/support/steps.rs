@@ -19,7 +19,7 @@ pub(crate) struct Step {
 
 pub(crate) fn step(name: &str, accepts: &str, gives: &str) -> Step {
     let kinds = |list: &str| list.split_whitespace().map(Into::into).collect::<Vec<_>>();
-    let place = Place { parks: true, produces: kinds(gives), ..Place::new(name, kinds(accepts), NodeId(0)) };
+    let place = Place { yields_slot: true, produces: kinds(gives), ..Place::new(name, kinds(accepts), NodeId(0)) };
     Step { place, retry: None, timeout: None }
 }
 

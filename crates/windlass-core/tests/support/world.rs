@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::{Again, Await, Awaited, Beside, ErrorInfo, Job, Sent, Status, TaskOutcome};
+use windlass_core::{Again, Suspension, SuspendedOn, Beside, ErrorInfo, Job, Sent, Status, TaskOutcome};
 use windlass_value::{Duration, Value};
 
 use super::rng::{Rng, digest, mix};
@@ -78,7 +78,7 @@ pub(crate) fn seeded<'p>(seed: u64) -> World<'p> {
             return Reply::Never;
         }
         let outcome = match job.tool.starts_with("waits") && job.resumed.is_none() {
-            true => wait_of(seed, which),
+            true => suspension_of(seed, which),
             false => outcome_of(seed, &job.tool, which, &job.input),
         };
         Reply::After(Duration::from_ms(rng.below(4) * rng.below(2_000)), outcome)
@@ -119,22 +119,17 @@ fn answer_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOutcome
 }
 
 /// What a task of this effect waits for.
-fn wait_of(seed: u64, which: &Which) -> TaskOutcome {
+fn suspension_of(seed: u64, which: &Which) -> TaskOutcome {
     let dice = dice(seed, which);
     let time = Duration::from_ms(dice >> 8 & 2_047);
     let awaited = match dice % 5 {
-        0 => Awaited::Time(time),
-        1 => Awaited::Child { definition: "child".into(), input: Value::Int(1) },
-        2 => Awaited::Kept(Value::from("kept ".repeat(9))),
-        3 => Awaited::Event {
-            name: "done-left".into(),
-            requirements: Value::Null,
-            deadline: Some(time),
-            announcement: None,
-        },
-        _ => Awaited::Event { name: "ping".into(), requirements: Value::Null, deadline: None, announcement: None },
+        0 => SuspendedOn::Time(time),
+        1 => SuspendedOn::Child { definition: "child".into(), input: Value::Int(1) },
+        2 => SuspendedOn::Checkpoint(Value::from("kept ".repeat(9))),
+        3 => SuspendedOn::Event { name: "done-left".into(), requirements: Value::Null, deadline: Some(time), announcement: None },
+        _ => SuspendedOn::Event { name: "ping".into(), requirements: Value::Null, deadline: None, announcement: None },
     };
-    TaskOutcome { awaits: Some(Box::new(Await { awaited, published_events: 0 })), ..TaskOutcome::success(Value::Null) }
+    TaskOutcome { suspension: Some(Box::new(Suspension { waits_for: awaited, published_events: 0 })), ..TaskOutcome::success(Value::Null) }
 }
 
 /// What a task of this effect sends: to whoever takes it, to one place, or to nobody.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-use windlass_core::{Awaited, EventKind, TaskOutcome};
+use windlass_core::{SuspendedOn, EventKind, TaskOutcome};
 use windlass_runtime::Away;
 
 use super::dispatcher::{Dispatcher, Poll, Refused, Reported, Stage, State};
@@ -212,19 +212,19 @@ impl Dispatcher {
         if self.secrets.is_empty() {
             return outcome;
         }
-        let (mut beside, mut awaits) = (outcome.beside.take(), outcome.awaits.take());
+        let (mut beside, mut suspension) = (outcome.beside.take(), outcome.suspension.take());
         for sent in beside.iter_mut().flat_map(|beside| &mut beside.sends) {
             sent.payload = self.secrets.value(&sent.payload);
         }
         for change in beside.iter_mut().flat_map(|beside| &mut beside.changes) {
             change.value = self.secrets.value(&change.value);
         }
-        if let Some(Awaited::Kept(value) | Awaited::Child { input: value, .. }) =
-            awaits.as_mut().map(|awaits| &mut awaits.awaited)
+        if let Some(SuspendedOn::Checkpoint(value) | SuspendedOn::Child { input: value, .. }) =
+            suspension.as_mut().map(|awaits| &mut awaits.waits_for)
         {
             *value = self.secrets.value(value);
         }
-        TaskOutcome { beside, awaits, ..self.secrets.outcome(outcome) }
+        TaskOutcome { beside, suspension: awaits: suspension, ..self.secrets.outcome(outcome) }
     }
 
     /// The worker goes: all that it has is for others, now.

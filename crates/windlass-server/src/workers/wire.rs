@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass_core::{Again, Await, Beside, ErrorInfo, Resumed, TaskOutcome, TriedBefore};
+use windlass_core::{Again, Suspension, Beside, ErrorInfo, ResumeData, TaskOutcome, TriedBefore};
 use windlass_value::{Timestamp, Value};
 
 /// Names and texts, sorted.
@@ -57,7 +57,7 @@ pub struct LeasedJob {
     /// What it has got from the waits it asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    pub resumed: Option<Arc<Resumed>>,
+    pub resumed: Option<Arc<ResumeData>>,
     /// How the attempt before has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -202,7 +202,7 @@ pub struct Complete {
     /// The task waits for something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    pub awaits: Option<Box<Await>>,
+    pub suspension: Option<Box<Suspension>>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -260,8 +260,8 @@ impl From<ErrorInfo> for Failure {
 
 impl Complete {
     pub(crate) fn into_parts(self) -> (Report, TaskOutcome) {
-        let Complete { worker, run, job, lease_epoch: epoch, output, meta, facts, again, beside, awaits } = self;
-        let outcome = TaskOutcome { output, error: None, meta, again, facts, beside, awaits, taken: None };
+        let Complete { worker, run, job, lease_epoch: epoch, output, meta, facts, again, beside, suspension: awaits } = self;
+        let outcome = TaskOutcome { output, error: None, meta, again, facts, beside, suspension: awaits, taken: None };
         (Report { worker, run, job, lease_epoch: epoch }, outcome)
     }
 }

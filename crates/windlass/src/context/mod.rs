@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_core::{Awaited, Sent};
+use windlass_core::{SuspendedOn, Sent};
 use windlass_value::{Timestamp, Value, from_value, known, to_value};
 
 pub use state::State;
@@ -189,9 +189,9 @@ impl<S> Context<S> {
 
     /// Waits for so long. It does not matter what becomes of the process meanwhile. A durable call.
     pub async fn sleep(&self, time: Duration) -> Result<(), StepError> {
-        match self.call.next_wait("time") {
+        match self.call.next_durable_answer("time") {
             Some(answer) => answer.map(drop),
-            None => self.call.suspend(Awaited::Time(span(time))).await.map(drop),
+            None => self.call.suspend(SuspendedOn::Time(span(time))).await.map(drop),
         }
     }
 
@@ -213,10 +213,10 @@ impl<S> Context<S> {
         definition: &str,
         input: impl FnOnce() -> Result<Value, StepError>,
     ) -> Result<T, StepError> {
-        let output = match self.call.next_wait("child") {
+        let output = match self.call.next_durable_answer("child") {
             Some(answer) => answer?,
             None => {
-                let awaited = Awaited::Child { definition: definition.into(), input: input()? };
+                let awaited = SuspendedOn::Child { definition: definition.into(), input: input()? };
                 self.call.suspend(awaited).await?
             }
         };
@@ -235,13 +235,13 @@ impl<S> Context<S> {
         T: Serialize + DeserializeOwned,
         E: Into<StepError>,
     {
-        let kept = match self.call.next_wait("kept") {
+        let kept = match self.call.next_durable_answer("kept") {
             Some(answer) => answer?,
             None => {
                 let done = work.await.map_err(Into::into)?;
                 let value = to_value(&done)?;
                 let kept = Value::object([("once", Value::from(name)), ("value", value)]);
-                self.call.suspend(Awaited::Kept(kept)).await?
+                self.call.suspend(SuspendedOn::Checkpoint(kept)).await?
             }
         };
         match kept.get("once").and_then(Value::as_str) == Some(name) {

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use serde::Serialize;
-use windlass_core::{Awaited, WaitAnnouncement};
+use windlass_core::{WaitAnnouncement, SuspendedOn};
 use windlass_value::{Map, Value, to_value};
 
 use crate::StepError;
@@ -95,14 +95,12 @@ impl<E: Event> WaitFor<E> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
         }
-        let payload = match self.call.next_wait(&format!("event {}", E::NAME)) {
+        let payload = match self.call.next_durable_answer(&format!("event {}", E::NAME)) {
             Some(answer) => answer?,
             None => {
                 let requirements = Value::map(self.requirements);
                 let (deadline, asks) = (self.deadline.map(span), self.asks);
-                self.call
-                    .suspend(Awaited::Event { name: E::NAME.into(), requirements, deadline, announcement: asks })
-                    .await?
+                self.call.suspend(SuspendedOn::Event { name: E::NAME.into(), requirements, deadline, announcement: asks }).await?
             }
         };
         decode(&payload)

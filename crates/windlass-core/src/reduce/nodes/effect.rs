@@ -18,7 +18,7 @@ use crate::reduce::eval::Locals;
 use crate::reduce::impossible::Checked;
 use crate::reduce::loop_node::shortened;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Awaiting, FrameId, ScopeId, Timer};
+use crate::state::{FrameId, PendingWait, ScopeId, Timer};
 use crate::{Again, ErrorInfo, EventKind};
 
 /// Names that a message lists.
@@ -53,10 +53,10 @@ impl Reducer<'_> {
             }
         };
         let inputs = inputs.filter(|_| !effect.fresh);
-        let goes_on = matches!(self.awaiting(id)?, Some(Awaiting::Answered));
+        let resumes = matches!(self.pending_wait(id)?, Some(PendingWait::Resolved));
         match (again, inputs) {
-            (None, None) if goes_on => Ok(Call::GoesOn { tool, input: self.eval_with(effect.input, scope, locals)? }),
-            (None, Some(input)) if goes_on => Ok(Call::GoesOn { tool, input }),
+            (None, None) if resumes => Ok(Call::GoesOn { tool, input: self.eval_with(effect.input, scope, locals)? }),
+            (None, Some(input)) if resumes => Ok(Call::GoesOn { tool, input }),
             (Some(input), _) => Ok(Call::GoesOn { tool, input }),
             (None, Some(input)) => Ok(Call::Begins { tool, input }),
             (None, None) => Ok(Call::Begins { tool, input: self.eval_with(effect.input, scope, locals)? }),
@@ -79,7 +79,7 @@ impl Reducer<'_> {
         let body = self.pipeline_frame_mut(id)?;
         body.again = Some(input);
         body.call += 1;
-        self.park(id)
+        self.yield_slot(id)
     }
 }
 

@@ -59,7 +59,7 @@ impl Reducer<'_> {
         let path = with_label(path, &label);
         let key = EffectKey { path: path.clone(), generation, visit, group, call };
         let tried = body.tried.clone();
-        let (at, resumed) = (self.attempt_begun_at(id)?, self.goes_on_with(id)?);
+        let (at, resumed) = (self.attempt_begun_at(id)?, self.take_resume_data(id)?);
         let job = Job { job, lease_epoch: dispatch, worker, tool, input, key, attempt, timeout, at, resumed, tried };
         if !hidden {
             let tool = Some(job.tool.clone());

@@ -1,7 +1,6 @@
 //! One file a node kind: how each comes to life and ends. Each begins with its transition table; what all kinds have in
 //! common is in the table of [`frames`](super::frames).
 
-mod awaits;
 mod beside;
 mod branch;
 mod call;
@@ -15,6 +14,7 @@ mod net;
 mod pipeline;
 mod reply;
 mod rules;
+mod suspension;
 mod wait;
 
 pub(in crate::reduce) use names::TaskNames;

@@ -31,7 +31,7 @@ use crate::reduce::eval::Locals;
 use crate::reduce::impossible::{Checked, no_frame, no_part, wrong_frame};
 use crate::reduce::write::unsaid;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Awaiting, Body, Closing, Ended, FrameId, Item, PipelineFrame, ScopeId, Timer};
+use crate::state::{Body, Closing, Ended, FrameId, Item, PendingWait, PipelineFrame, ScopeId, Timer};
 use crate::{ErrorInfo, EventKind, PatchScope, Status, TaskOutcome, TaskResult, TaskStatus};
 
 /// What an access to a pipeline's frame expects.
@@ -274,8 +274,8 @@ impl<'a> Reducer<'a> {
             self.call_again_after(id, again)?;
             return Ok(());
         }
-        if let (Some(awaits), None) = (&outcome.awaits, &outcome.error) {
-            self.begin_await(id, awaits)?;
+        if let (Some(suspension), None) = (&outcome.suspension, &outcome.error) {
+            self.suspend(id, suspension)?;
             return Ok(());
         }
         let refused = self.refused_changes(outcome)?;
@@ -366,7 +366,7 @@ impl<'a> Reducer<'a> {
 
     fn go_to(&mut self, id: FrameId, pc: u32, previous: Value) -> Checked {
         self.forget_tries(id)?;
-        self.forget_answers(id)?;
+        self.forget_wait_results(id)?;
         let body = self.pipeline_frame_mut(id)?;
         if pc <= body.pc {
             // A task that is reached again is another effect; everything from here on may be.
@@ -397,9 +397,9 @@ impl<'a> Reducer<'a> {
         let key = self.set_timer(self.now() + wait, Timer::Alarm(id));
         self.frame_mut(id)?.alarm = Some(key);
         self.note_failure(id, outcome)?;
-        self.forget_vain_answer(id)?;
+        self.forget_failed_wait(id)?;
         self.rest_for(id, wait)?;
-        self.park(id)?;
+        self.yield_slot(id)?;
         if !same_key {
             let body = self.pipeline_frame_mut(id)?;
             body.group += 1;
@@ -445,9 +445,9 @@ impl PipelineFrame {
     /// Whether the current task waits for nothing: neither inside a node that it has entered, nor for an event, time or a
     /// child run. (That no worker has it is looked at when it is handed out.)
     fn may_begin(&self) -> bool {
-        let waits = match self.awaits.as_deref() {
-            Some(Awaiting::Event { .. } | Awaiting::Time | Awaiting::Child { .. }) => true,
-            Some(Awaiting::Answered) | None => false,
+        let waits = match self.pending_wait.as_deref() {
+            Some(PendingWait::Event { .. } | PendingWait::Time | PendingWait::Child { .. }) => true,
+            Some(PendingWait::Resolved) | None => false,
         };
         !waits && self.child.is_none()
     }

@@ -17,7 +17,7 @@ use crate::plan::Wait;
 use crate::reduce::impossible::{Checked, wrong_frame};
 use crate::reduce::{Reducer, Stop};
 use crate::signal_delivery::meets;
-use crate::state::{Awaiting, Body, Form, FrameId, Timer, WaitFrame};
+use crate::state::{Body, Form, FrameId, PendingWait, Timer, WaitFrame};
 use crate::{ErrorInfo, EventKind, Status};
 
 impl Reducer<'_> {
@@ -109,8 +109,8 @@ impl Reducer<'_> {
     /// From here on the wait is nobody's any more, even if its end has to be worked out first.
     pub(in crate::reduce) fn signalled(&mut self, id: FrameId, payload: Value) -> Checked {
         match &self.frame(id)?.body {
-            Body::Pipeline(body) if matches!(body.awaits.as_deref(), Some(Awaiting::Event { .. })) => {
-                return self.answered(id, payload, None);
+            Body::Pipeline(body) if matches!(body.pending_wait.as_deref(), Some(PendingWait::Event { .. })) => {
+                return self.resolve_wait(id, payload, None);
             }
             Body::Wait(WaitFrame::Signal { .. }) => {}
             other @ (Body::New
@@ -177,7 +177,7 @@ impl Reducer<'_> {
                 }
             }
             Body::Pipeline(pipeline) => {
-                self.forget_await(id, pipeline.awaits.as_deref());
+                self.forget_pending_wait(id, pipeline.pending_wait.as_deref());
                 self.state.short.retain(|frame| *frame != id);
                 if let Some(job) = pipeline.job {
                     self.close_job(job)?;

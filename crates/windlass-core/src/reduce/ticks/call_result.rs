@@ -20,7 +20,7 @@ impl Reducer<'_> {
             return Ok(());
         };
         match &self.frame(frame)?.body {
-            Body::Pipeline(_) if self.awaits_child(frame, call)? => self.child_answered(frame, status, outcome),
+            Body::Pipeline(_) if self.waits_for_child(frame, call)? => self.child_run_ended(frame, status, outcome),
             Body::Call { call: own } if *own == call => {
                 self.end_with(frame, status, outcome.output.clone(), outcome.error.clone())
             }

@@ -50,7 +50,7 @@ impl Reducer<'_> {
         let kind = net.publishes_slots.then(|| token.kind.clone());
         place.queue.push_back(token);
         let free = net.places[at].workers.max(1).saturating_sub(place.running) as usize;
-        let waiting = (place.queue.len() + place.returning.len()).saturating_sub(free);
+        let waiting = (place.queue.len() + place.awaiting_slot.len()).saturating_sub(free);
         if let Some(kind) = kind.filter(|_| waiting > 0) {
             self.publish_queued(id, net, at, kind, waiting)?;
         }

@@ -18,8 +18,8 @@
 mod bodies;
 mod fan_out;
 mod joins;
-mod parking;
 mod quiet;
+mod slots;
 
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ impl<'a> Reducer<'a> {
         let accepting = net.places.iter().enumerate().filter(|(_, place)| takes(place, &token.kind, to));
         let mut accepting: Vec<usize> = accepting.map(|(at, _)| at).collect();
         self.net_frame_mut(id)?.tokens += 1;
-        let answered = self.answer_body(id, &token)?;
+        let answered = self.resume_body(id, &token)?;
         // Who was waiting for it has it now, and does not begin anew with it.
         accepting.retain(|at| answered != Some(*at));
         if accepting.is_empty() && answered.is_none() && !net.asks.contains(&token.kind) {
@@ -165,12 +165,12 @@ impl<'a> Reducer<'a> {
 
     /// Whether the net of a body that waits for such an event has places that begin with one.
     pub(in crate::reduce) fn is_wanted_beside(&self, frame: FrameId, kind: &Arc<str>) -> Checked<bool> {
-        let (Some(_), Some(above)) = (self.awaiting(frame)?, self.frame(frame)?.parent) else { return Ok(false) };
+        let (Some(_), Some(above)) = (self.pending_wait(frame)?, self.frame(frame)?.parent) else { return Ok(false) };
         Ok(self.net_of(above).is_some_and(|(net, _)| net.places.iter().any(|place| takes(place, kind, None))))
     }
 
     /// The oldest body of this net that waits for such a token goes on with it: its place.
-    fn answer_body(&mut self, id: FrameId, token: &Token) -> Checked<Option<usize>> {
+    fn resume_body(&mut self, id: FrameId, token: &Token) -> Checked<Option<usize>> {
         let Some(waiting) = self.state.waits.get(&token.kind).filter(|_| token.to.is_none()) else { return Ok(None) };
         let payload = self.resolve(&token.payload).unwrap_or_default();
         let found = waiting.iter().find_map(|frame| {
@@ -200,14 +200,14 @@ impl<'a> Reducer<'a> {
         let Some((net, body)) = self.net_if_open(id)? else { return Ok(()) };
         let next = net.places.iter().enumerate().find(|(at, place)| {
             let state = &body.places[*at];
-            state.running < place.workers.max(1) && !(state.queue.is_empty() && state.returning.is_empty())
+            state.running < place.workers.max(1) && !(state.queue.is_empty() && state.awaiting_slot.is_empty())
         });
         let Some((at, place)) = next else {
             self.quiet_net(id, net)?;
             return Ok(());
         };
-        if !body.places[at].returning.is_empty() {
-            self.come_back(id, net, at)?;
+        if !body.places[at].awaiting_slot.is_empty() {
+            self.resume_with_slot(id, net, at)?;
             self.settle_net(id);
             return Ok(());
         }
@@ -257,7 +257,7 @@ impl<'a> Reducer<'a> {
             worker,
             sends: Vec::new(),
             order: token.order,
-            standing: Default::default(),
+            slot_state: Default::default(),
         };
         self.net_frame_mut(id)?.firings.insert(slot, Box::new(firing));
         Ok(())

@@ -33,7 +33,7 @@ impl Reducer<'_> {
 
     /// No place has anything to do, and nothing in the run will do anything by itself.
     pub(in crate::reduce) fn nothing_goes_on(&self) -> bool {
-        let still = |place: &PlaceFrame| place.running == 0 && place.queue.is_empty() && place.returning.is_empty();
+        let still = |place: &PlaceFrame| place.running == 0 && place.queue.is_empty() && place.awaiting_slot.is_empty();
         let nets = self.state.nets.iter().filter_map(|id| self.net_of(*id));
         nets.into_iter().all(|(_, body)| body.places.iter().all(still)) && !self.state.moves_by_itself()
     }

@@ -14,16 +14,16 @@ use std::sync::Arc;
 use crate::plan::Net;
 use crate::reduce::Reducer;
 use crate::reduce::impossible::{Checked, miscounted, no_part, wrong_frame};
-use crate::state::{Body, Firing, FrameId, Item, NetFrame, PlaceFrame, Standing};
+use crate::state::{Body, Firing, FrameId, Item, NetFrame, PlaceFrame, SlotState};
 use crate::{EventKind, IdleReason};
 
 impl Reducer<'_> {
     /// A place's body waits from here on: what it waits for has been noted. Another may have its slot, and its worker.
-    pub(in crate::reduce) fn park(&mut self, id: FrameId) -> Checked {
-        let (net, slot) = match self.parking(id)? {
-            Some((net, slot, Standing::Running)) => (net, slot),
+    pub(in crate::reduce) fn yield_slot(&mut self, id: FrameId) -> Checked {
+        let (net, slot) = match self.slot_of(id)? {
+            Some((net, slot, SlotState::Running)) => (net, slot),
             // It has no slot that it could give away.
-            Some((_, _, Standing::Parked | Standing::Returning)) | None => return Ok(()),
+            Some((_, _, SlotState::Suspended | SlotState::AwaitingSlot)) | None => return Ok(()),
         };
         if matches!(self.frame(id)?.body, Body::Pipeline(_)) {
             self.leave_worker(id)?;
@@ -31,13 +31,13 @@ impl Reducer<'_> {
         let body = self.net_frame_mut(net)?;
         let firing = body.firings.get_mut(&slot).ok_or_else(|| no_part(net, "firing", slot))?;
         let (worker, place) = (firing.worker.take(), firing.place);
-        firing.standing = Standing::Parked;
+        firing.slot_state = SlotState::Suspended;
         let place = body.places.get_mut(place as usize).ok_or_else(|| no_part(net, "place", place.into()))?;
         if !place.leave_slot(worker) {
             return Err(miscounted(net, "running bodies of a place"));
         }
         if let Some(worker) = worker {
-            let because = self.why_parked(id)?;
+            let because = self.suspend_reason(id)?;
             self.publish_slot(id, EventKind::StepIdle { because, worker: Some(worker), firing: Some(slot) })?;
         }
         self.settle_net(net);
@@ -46,25 +46,25 @@ impl Reducer<'_> {
 
     /// What the frame has waited for is there. A place's body that has parked needs a slot first: it comes before those
     /// in the queue.
-    pub(in crate::reduce) fn unpark(&mut self, id: FrameId) -> Checked {
-        let (net, slot) = match self.parking(id)? {
-            None | Some((_, _, Standing::Running)) => return self.goes_on(id),
-            Some((_, _, Standing::Returning)) => return Ok(()),
-            Some((net, slot, Standing::Parked)) => (net, slot),
+    pub(in crate::reduce) fn request_slot(&mut self, id: FrameId) -> Checked {
+        let (net, slot) = match self.slot_of(id)? {
+            None | Some((_, _, SlotState::Running)) => return self.schedule_resume(id),
+            Some((_, _, SlotState::AwaitingSlot)) => return Ok(()),
+            Some((net, slot, SlotState::Suspended)) => (net, slot),
         };
         let body = self.net_frame_mut(net)?;
         let firing = body.firings.get_mut(&slot).ok_or_else(|| no_part(net, "firing", slot))?;
-        firing.standing = Standing::Returning;
+        firing.slot_state = SlotState::AwaitingSlot;
         let place = body.places.get_mut(firing.place as usize);
-        place.ok_or_else(|| no_part(net, "place", firing.place.into()))?.returning.push_back(slot);
+        place.ok_or_else(|| no_part(net, "place", firing.place.into()))?.awaiting_slot.push_back(slot);
         self.settle_net(net);
         Ok(())
     }
 
     /// The first of those that want to go on has a slot.
-    pub(super) fn come_back(&mut self, id: FrameId, net: &Net, at: usize) -> Checked {
+    pub(super) fn resume_with_slot(&mut self, id: FrameId, net: &Net, at: usize) -> Checked {
         let NetFrame { places, firings, .. } = self.net_frame_mut(id)?;
-        let slot = places[at].returning.pop_front();
+        let slot = places[at].awaiting_slot.pop_front();
         let slot = slot.ok_or_else(|| no_part(id, "body that wants to go on at place", at as u64))?;
         let firing = firings.get(&slot).ok_or_else(|| no_part(id, "firing", slot))?;
         let frame = firing.frame;
@@ -74,16 +74,16 @@ impl Reducer<'_> {
         }
         let NetFrame { places, firings, .. } = self.net_frame_mut(id)?;
         let firing = firings.get_mut(&slot).ok_or_else(|| no_part(id, "firing", slot))?;
-        firing.standing = Standing::Running;
+        firing.slot_state = SlotState::Running;
         firing.worker = places[at].take_slot(net.publishes_slots);
         let worker = firing.worker;
         if let Some(worker) = worker {
             self.publish_slot(frame, EventKind::StepRunning { worker, firing: slot })?;
         }
-        self.goes_on(frame)
+        self.schedule_resume(frame)
     }
 
-    fn goes_on(&mut self, id: FrameId) -> Checked {
+    fn schedule_resume(&mut self, id: FrameId) -> Checked {
         let anew = matches!(self.frame(id)?.body, Body::New);
         self.state.agenda.push_back(if anew { Item::Enter(id) } else { Item::Task(id) });
         Ok(())
@@ -91,7 +91,7 @@ impl Reducer<'_> {
 
     /// The net, the slot and the standing of a body of a place that lets bodies park. None: it is no such body, or its net is
     /// being called off.
-    fn parking(&self, id: FrameId) -> Checked<Option<(FrameId, u64, Standing)>> {
+    fn slot_of(&self, id: FrameId) -> Checked<Option<(FrameId, u64, SlotState)>> {
         let frame = self.frame(id)?;
         let Some(above) = frame.parent else { return Ok(None) };
         let parent = self.frame(above)?;
@@ -102,12 +102,12 @@ impl Reducer<'_> {
         let firing = body.firings.get(&frame.slot).ok_or_else(|| no_part(above, "firing", frame.slot))?;
         let place = net.places.get(firing.place as usize);
         let place = place.ok_or_else(|| no_part(above, "place", firing.place.into()))?;
-        Ok(place.parks.then_some((above, frame.slot, firing.standing)))
+        Ok(place.yields_slot.then_some((above, frame.slot, firing.slot_state)))
     }
 
-    fn why_parked(&self, id: FrameId) -> Checked<IdleReason> {
+    fn suspend_reason(&self, id: FrameId) -> Checked<IdleReason> {
         match &self.frame(id)?.body {
-            Body::Pipeline(body) if body.awaits.is_some() || body.again.is_some() => Ok(IdleReason::Wait),
+            Body::Pipeline(body) if body.pending_wait.is_some() || body.again.is_some() => Ok(IdleReason::Wait),
             Body::Pipeline(_) | Body::Backoff => Ok(IdleReason::Retry),
             other @ (Body::New
             | Body::Graph(_)
@@ -166,10 +166,10 @@ impl PlaceFrame {
     /// A body has ended, wherever it stood. False: it should have had a slot, and no body was running.
     #[must_use]
     pub(super) fn body_gone(&mut self, slot: u64, firing: &Firing) -> bool {
-        match firing.standing {
-            Standing::Running => return self.leave_slot(firing.worker),
-            Standing::Parked => {}
-            Standing::Returning => self.returning.retain(|other| *other != slot),
+        match firing.slot_state {
+            SlotState::Running => return self.leave_slot(firing.worker),
+            SlotState::Suspended => {}
+            SlotState::AwaitingSlot => self.awaiting_slot.retain(|other| *other != slot),
         }
         true
     }

@@ -6,7 +6,7 @@ use crate::support;
 use support::*;
 use windlass_core::plan::*;
 use windlass_core::{
-    Await, Awaited, Beside, Change, ErrorInfo, Job, Program, Sent, Status, TaskOutcome, TickKind, WaitAnnouncement, Was,
+    WaitAnnouncement, Suspension, SuspendedOn, Beside, Change, ErrorInfo, Job, Program, Sent, Status, TaskOutcome, TickKind, Was,
 };
 use windlass_value::{Timestamp, Value};
 
@@ -31,13 +31,13 @@ fn begun(program: &Program) -> Sim<'_> {
     sim
 }
 
-fn awaits(awaited: Awaited) -> TaskOutcome {
-    TaskOutcome { awaits: Some(Box::new(Await { awaited, published_events: 0 })), ..TaskOutcome::success(Value::Null) }
+fn suspended_on(awaited: SuspendedOn) -> TaskOutcome {
+    TaskOutcome { suspension: Some(Box::new(Suspension { waits_for: awaited, published_events: 0 })), ..TaskOutcome::success(Value::Null) }
 }
 
 fn event(name: &str, requirements: &str, deadline: Option<u64>) -> TaskOutcome {
     let (requirements, deadline) = (json(requirements), deadline.map(secs));
-    awaits(Awaited::Event { name: name.into(), requirements, deadline, announcement: None })
+    suspended_on(SuspendedOn::Event { name: name.into(), requirements, deadline, announcement: None })
 }
 
 fn stop(payload: &str) -> TaskOutcome {
@@ -160,7 +160,7 @@ fn the_question_is_published_once() {
     let asks = Some(WaitAnnouncement { kind: "please".into(), data: json(r#"{"amount": 3}"#) });
     sim.reply(
         "net.step",
-        awaits(Awaited::Event { name: "go".into(), requirements: Value::Null, deadline: None, announcement: asks }),
+        suspended_on(SuspendedOn::Event { name: "go".into(), requirements: Value::Null, deadline: None, announcement: asks }),
     );
     sim.tick(TickKind::Restart);
     sim.event("go", 1i64);
@@ -173,7 +173,7 @@ fn the_question_is_published_once() {
 fn time_passes_without_a_worker_and_is_no_idleness() {
     let program = step(None).load();
     let mut sim = begun(&program);
-    sim.reply("net.step", awaits(Awaited::Time(secs(3_600))));
+    sim.reply("net.step", suspended_on(SuspendedOn::Time(secs(3_600))));
     assert!(sim.state.jobs.is_empty() && !sim.state.is_idle());
     sim.tick(TickKind::Restart);
     sim.pass(secs(3_600));
@@ -189,7 +189,7 @@ fn a_child_run_is_asked_for_once_and_its_end_is_the_answer() {
         (Status::Failed, TaskOutcome::failure(ErrorInfo::new("Broken", "tool", "no")), Value::from("Broken")),
         (Status::Cancelled, TaskOutcome::success(Value::Null), Value::from("ChildFailed")),
     ] {
-        sim.reply("net.step", awaits(Awaited::Child { definition: "other".into(), input: Value::Int(1) }));
+        sim.reply("net.step", suspended_on(SuspendedOn::Child { definition: "other".into(), input: Value::Int(1) }));
         let call = *sim.state.calls.keys().next().unwrap();
         let key = sim.state.calls[&call].key.clone();
         sim.tick(TickKind::Restart);
@@ -203,7 +203,7 @@ fn a_child_run_is_asked_for_once_and_its_end_is_the_answer() {
 fn what_is_kept_comes_back_and_the_next_try_has_it_too() {
     let program = step(Some(retry(2, secs(1)))).load();
     let mut sim = begun(&program);
-    sim.reply("net.step", awaits(Awaited::Kept(Value::Int(42))));
+    sim.reply("net.step", suspended_on(SuspendedOn::Checkpoint(Value::Int(42))));
     assert_eq!((answers(last(&sim)), last(&sim).attempt), (vec![Value::Int(42)], 1));
     sim.reply("net.step", TaskOutcome::failure(ErrorInfo::new("Oops", "step", "no")));
     sim.pass(secs(1));
@@ -215,11 +215,11 @@ fn the_next_try_is_told_of_the_last_and_does_again_what_was_in_vain() {
     let program = step(Some(retry(3, secs(1)))).load();
     let mut sim = begun(&program);
     let mut children = Vec::new();
-    sim.reply("net.step", awaits(Awaited::Kept(Value::Int(42))));
+    sim.reply("net.step", suspended_on(SuspendedOn::Checkpoint(Value::Int(42))));
     for attempt in 1..=2 {
         let job = last(&sim);
         assert_eq!((answers(job), job.attempt), (vec![Value::Int(42)], attempt));
-        sim.reply("net.step", awaits(Awaited::Child { definition: "other".into(), input: Value::Null }));
+        sim.reply("net.step", suspended_on(SuspendedOn::Child { definition: "other".into(), input: Value::Null }));
         let (call, open) = sim.state.calls.iter().next().map(|(call, open)| (*call, open.key.clone())).unwrap();
         children.push(open);
         let outcome = TaskOutcome::failure(ErrorInfo::new("Broken", "tool", "no"));
@@ -313,15 +313,15 @@ fn the_first_value_is_what_the_variable_begins_with() {
 }
 
 #[test]
-fn a_run_that_is_cancelled_while_a_step_waits_leaves_nothing_behind() {
+fn cancelling_a_run_with_a_suspended_step_leaves_nothing_behind() {
     let program = step(None).load();
     for awaited in [
-        Awaited::Event { name: "go".into(), requirements: Value::Null, deadline: Some(secs(9)), announcement: None },
-        Awaited::Time(secs(9)),
-        Awaited::Child { definition: "other".into(), input: Value::Null },
+        SuspendedOn::Event { name: "go".into(), requirements: Value::Null, deadline: Some(secs(9)), announcement: None },
+        SuspendedOn::Time(secs(9)),
+        SuspendedOn::Child { definition: "other".into(), input: Value::Null },
     ] {
         let mut sim = begun(&program);
-        sim.reply("net.step", awaits(awaited));
+        sim.reply("net.step", suspended_on(awaited));
         sim.cancel().settle();
         sim.run_until_quiet();
         assert_eq!(sim.status(), Status::Cancelled);

@@ -19,9 +19,10 @@ use super::pipeline::At;
 use crate::plan::{Action, Task};
 use crate::reduce::Reducer;
 use crate::reduce::impossible::{Checked, no_call, no_part};
-use crate::state::{Awaiting, Body, FrameId, Item, OpenCall, Timer};
+use crate::state::{Body, FrameId, Item, OpenCall, PendingWait, Timer};
 use crate::{
-    Answer, Await, Awaited, Command, EffectKey, ErrorInfo, Resumed, Status, TaskOutcome, TriedBefore, WaitAnnouncement,
+    Command, EffectKey, ErrorInfo, ResumeData, Status, SuspendedOn, Suspension, TaskOutcome, TriedBefore,
+    WaitAnnouncement, WaitResult,
 };
 
 /// What an answer to a task expects.
@@ -29,31 +30,31 @@ const WAIT: &str = "wait of its current task";
 
 impl Reducer<'_> {
     /// The task has told what it waits for.
-    pub(super) fn begin_await(&mut self, id: FrameId, wanted: &Await) -> Checked {
+    pub(super) fn suspend(&mut self, id: FrameId, suspension: &Suspension) -> Checked {
         let body = self.pipeline_frame_mut(id)?;
-        Arc::make_mut(body.resumed.get_or_insert_default()).published_events = wanted.published_events;
-        match &wanted.awaited {
-            Awaited::Kept(value) => {
+        Arc::make_mut(body.resumed.get_or_insert_default()).published_events = suspension.published_events;
+        match &suspension.waits_for {
+            SuspendedOn::Checkpoint(value) => {
                 // The worker is at rest and goes on with the same lease.
                 let value = self.slim(value.clone());
-                self.note_answer(id, Answer { to: "kept".into(), value, error: None })?;
+                self.record_wait_result(id, WaitResult { to: "kept".into(), value, error: None })?;
                 self.state.agenda.push_back(Item::Task(id));
             }
-            Awaited::Time(time) => {
-                self.wait_as(id, Awaiting::Time, Some(*time))?;
+            SuspendedOn::Time(time) => {
+                self.set_pending_wait(id, PendingWait::Time, Some(*time))?;
             }
-            Awaited::Event { name, requirements, deadline, announcement: asks } => {
+            SuspendedOn::Event { name, requirements, deadline, announcement: asks } => {
                 if let Some(WaitAnnouncement { kind, data }) = asks {
                     self.publish_custom(self.path(id), kind, data);
                 }
                 let (name, requirements) = (name.clone(), requirements.clone());
-                let awaiting = Awaiting::Event { name: name.clone(), requirements: requirements.clone() };
-                self.wait_as(id, awaiting, *deadline)?;
+                let awaiting = PendingWait::Event { name: name.clone(), requirements: requirements.clone() };
+                self.set_pending_wait(id, awaiting, *deadline)?;
                 self.await_signal(id, name, &requirements)?;
             }
-            Awaited::Child { definition, input } => {
+            SuspendedOn::Child { definition, input } => {
                 let call = self.call_for(id, definition.clone(), input.clone())?;
-                self.wait_as(id, Awaiting::Child { call }, None)?;
+                self.set_pending_wait(id, PendingWait::Child { call }, None)?;
                 self.ask_for_child(call)?;
             }
         }
@@ -61,12 +62,12 @@ impl Reducer<'_> {
     }
 
     /// Nobody is kept busy, and nobody's slot is.
-    fn wait_as(&mut self, id: FrameId, awaiting: Awaiting, deadline: Option<Duration>) -> Checked {
+    fn set_pending_wait(&mut self, id: FrameId, wait: PendingWait, deadline: Option<Duration>) -> Checked {
         self.leave_worker(id)?;
         let alarm = deadline.map(|after| self.set_timer(self.now() + after, Timer::Alarm(id)));
         self.frame_mut(id)?.alarm = alarm;
-        self.pipeline_frame_mut(id)?.awaits = Some(Box::new(awaiting));
-        self.park(id)
+        self.pipeline_frame_mut(id)?.pending_wait = Some(Box::new(wait));
+        self.yield_slot(id)
     }
 
     /// Each wait of each try of the task has a child of its own.
@@ -86,9 +87,9 @@ impl Reducer<'_> {
     }
 
     /// The wait of a frame's current task. Only a pipeline has tasks.
-    pub(in crate::reduce) fn awaiting(&self, id: FrameId) -> Checked<Option<&Awaiting>> {
+    pub(in crate::reduce) fn pending_wait(&self, id: FrameId) -> Checked<Option<&PendingWait>> {
         match &self.frame(id)?.body {
-            Body::Pipeline(body) => Ok(body.awaits.as_deref()),
+            Body::Pipeline(body) => Ok(body.pending_wait.as_deref()),
             Body::New
             | Body::Backoff
             | Body::Graph(_)
@@ -101,50 +102,50 @@ impl Reducer<'_> {
     }
 
     /// What the task has waited for is there: it goes on as soon as it has a slot.
-    pub(in crate::reduce) fn answered(&mut self, id: FrameId, value: Value, error: Option<ErrorInfo>) -> Checked {
-        let awaited = self.pipeline_frame_mut(id)?.awaits.take();
-        let to: Arc<str> = match awaited.as_deref() {
-            Some(Awaiting::Event { name, .. }) => format!("event {name}").into(),
-            Some(Awaiting::Child { .. }) => "child".into(),
-            Some(Awaiting::Time) => "time".into(),
-            Some(Awaiting::Answered) | None => return Err(no_part(id, WAIT, 0)),
+    pub(in crate::reduce) fn resolve_wait(&mut self, id: FrameId, value: Value, error: Option<ErrorInfo>) -> Checked {
+        let wait = self.pipeline_frame_mut(id)?.pending_wait.take();
+        let to: Arc<str> = match wait.as_deref() {
+            Some(PendingWait::Event { name, .. }) => format!("event {name}").into(),
+            Some(PendingWait::Child { .. }) => "child".into(),
+            Some(PendingWait::Time) => "time".into(),
+            Some(PendingWait::Resolved) | None => return Err(no_part(id, WAIT, 0)),
         };
         self.clear_alarm(id)?;
-        self.forget_await(id, awaited.as_deref());
-        self.note_answer(id, Answer { to, value, error })?;
-        self.unpark(id)
+        self.forget_pending_wait(id, wait.as_deref());
+        self.record_wait_result(id, WaitResult { to, value, error })?;
+        self.request_slot(id)
     }
 
-    fn note_answer(&mut self, id: FrameId, answer: Answer) -> Checked {
+    fn record_wait_result(&mut self, id: FrameId, result: WaitResult) -> Checked {
         let body = self.pipeline_frame_mut(id)?;
-        body.awaits = Some(Box::new(Awaiting::Answered));
-        Arc::make_mut(body.resumed.get_or_insert_default()).answers.push(answer);
+        body.pending_wait = Some(Box::new(PendingWait::Resolved));
+        Arc::make_mut(body.resumed.get_or_insert_default()).answers.push(result);
         Ok(())
     }
 
     /// The time is over: that is what was waited for, or the reason why it is waited for no longer.
-    pub(in crate::reduce) fn await_over(&mut self, id: FrameId) -> Checked {
-        let error = match self.awaiting(id)? {
-            Some(Awaiting::Event { name, .. }) => {
+    pub(in crate::reduce) fn wait_expired(&mut self, id: FrameId) -> Checked {
+        let error = match self.pending_wait(id)? {
+            Some(PendingWait::Event { name, .. }) => {
                 let message = format!("nobody sent `{name}` in time");
                 Some(ErrorInfo::new("WaitTimedOut", "timeout", message))
             }
-            Some(Awaiting::Time) => None,
+            Some(PendingWait::Time) => None,
             // A child run has all the time it takes.
-            Some(Awaiting::Child { .. } | Awaiting::Answered) | None => return Err(no_part(id, WAIT, 0)),
+            Some(PendingWait::Child { .. } | PendingWait::Resolved) | None => return Err(no_part(id, WAIT, 0)),
         };
-        self.answered(id, Value::Null, error)
+        self.resolve_wait(id, Value::Null, error)
     }
 
-    pub(in crate::reduce) fn child_answered(&mut self, id: FrameId, status: Status, outcome: &TaskOutcome) -> Checked {
+    pub(in crate::reduce) fn child_run_ended(&mut self, id: FrameId, status: Status, outcome: &TaskOutcome) -> Checked {
         let ended = || ErrorInfo::new("ChildFailed", "call", format!("the child run ended as {}", status.as_str()));
         let error = outcome.error.clone().or_else(|| status.is_bad().then(ended));
-        self.answered(id, outcome.output.clone(), error)
+        self.resolve_wait(id, outcome.output.clone(), error)
     }
 
     /// A child run that a task waits for is not wanted without it.
     pub(in crate::reduce) fn call_off_child(&mut self, id: FrameId) -> Checked {
-        if let Some(Awaiting::Child { call }) = self.awaiting(id)? {
+        if let Some(PendingWait::Child { call }) = self.pending_wait(id)? {
             let open = self.state.calls.get(call).ok_or_else(|| no_call(*call, "the one that a task waits for"))?;
             self.work.output.commands.push(Command::CancelChild { key: open.key.clone() });
         }
@@ -152,16 +153,16 @@ impl Reducer<'_> {
     }
 
     /// Whether the frame's task waits for the end of this child run.
-    pub(in crate::reduce) fn awaits_child(&self, id: FrameId, call: u64) -> Checked<bool> {
-        Ok(matches!(self.awaiting(id)?, Some(Awaiting::Child { call: awaited }) if *awaited == call))
+    pub(in crate::reduce) fn waits_for_child(&self, id: FrameId, call: u64) -> Checked<bool> {
+        Ok(matches!(self.pending_wait(id)?, Some(PendingWait::Child { call: awaited }) if *awaited == call))
     }
 
     /// A task that no longer waits leaves nothing behind in the state's indexes.
-    pub(in crate::reduce) fn forget_await(&mut self, id: FrameId, awaits: Option<&Awaiting>) {
-        match awaits {
-            Some(Awaiting::Event { name, .. }) => self.forget_wait(id, name),
-            Some(Awaiting::Child { call }) => _ = self.state.calls.remove(call),
-            Some(Awaiting::Time | Awaiting::Answered) | None => {}
+    pub(in crate::reduce) fn forget_pending_wait(&mut self, id: FrameId, wait: Option<&PendingWait>) {
+        match wait {
+            Some(PendingWait::Event { name, .. }) => self.forget_wait(id, name),
+            Some(PendingWait::Child { call }) => _ = self.state.calls.remove(call),
+            Some(PendingWait::Time | PendingWait::Resolved) | None => {}
         }
     }
 
@@ -184,16 +185,16 @@ impl Reducer<'_> {
     }
 
     /// What the task has waited for so far; from here on it waits for nothing.
-    pub(super) fn goes_on_with(&mut self, id: FrameId) -> Checked<Option<Arc<Resumed>>> {
+    pub(super) fn take_resume_data(&mut self, id: FrameId) -> Checked<Option<Arc<ResumeData>>> {
         let body = self.pipeline_frame_mut(id)?;
-        body.awaits = None;
+        body.pending_wait = None;
         Ok(body.resumed.clone())
     }
 
     /// A task that failed right after it has waited in vain waits anew when it is tried again. What it has got before is kept.
-    pub(super) fn forget_vain_answer(&mut self, id: FrameId) -> Checked {
+    pub(super) fn forget_failed_wait(&mut self, id: FrameId) -> Checked {
         let body = self.pipeline_frame_mut(id)?;
-        let vain = |resumed: &Arc<Resumed>| resumed.answers.last().is_some_and(|answer| answer.error.is_some());
+        let vain = |resumed: &Arc<ResumeData>| resumed.answers.last().is_some_and(|answer| answer.error.is_some());
         if let Some(resumed) = body.resumed.as_mut().filter(|resumed| vain(resumed)) {
             Arc::make_mut(resumed).answers.pop();
         }
@@ -201,7 +202,7 @@ impl Reducer<'_> {
     }
 
     /// What a task has been told already, for its next handing out. A task that is left forgets.
-    pub(super) fn forget_answers(&mut self, id: FrameId) -> Checked {
+    pub(super) fn forget_wait_results(&mut self, id: FrameId) -> Checked {
         self.pipeline_frame_mut(id)?.resumed = None;
         Ok(())
     }
