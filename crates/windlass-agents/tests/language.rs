@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use windlass_agents::language::Agent;
 use windlass_value::{
-    BlobHash, EvalError, EvalErrorKind, Language, Level, Meter, Mode, NodeView, RunView, Scope, Stored, Timestamp,
-    TurnRecords, TurnView, Value, parse_json, to_json,
+    BlobHash, EvalError, EvalErrorKind, IterationRecords, IterationView, Language, Level, Meter, Mode, NodeView,
+    RunView, Scope, Stored, Timestamp, Value, parse_json, to_json,
 };
 
 const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -76,7 +76,7 @@ impl TestScope {
             attempts: 1,
             started_at: NOW,
             ended_at: NOW,
-            records: TurnRecords::None,
+            iteration_records: IterationRecords::None,
             records_listed: None,
             usage: part("usage"),
         }
@@ -88,7 +88,7 @@ impl Scope for TestScope {
         match level {
             Level::Step => self.find(&["own", name]),
             Level::Run => self.find(&["global", name]),
-            Level::Any | Level::Turn => self.find(&["own", name]).or_else(|| self.find(&["around", name])),
+            Level::Any | Level::Iteration => self.find(&["own", name]).or_else(|| self.find(&["around", name])),
         }
     }
 
@@ -111,17 +111,17 @@ impl Scope for TestScope {
         None
     }
 
-    fn turn(&self, name: Option<&str>) -> Option<TurnView> {
-        let turn = self.find(&["turn"])?;
-        let own = turn.get("name").and_then(Value::as_str).unwrap_or("loop");
-        name.is_none_or(|name| name == own).then(|| TurnView {
+    fn iteration(&self, name: Option<&str>) -> Option<IterationView> {
+        let iteration = self.find(&["turn"])?;
+        let own = iteration.get("name").and_then(Value::as_str).unwrap_or("loop");
+        name.is_none_or(|name| name == own).then(|| IterationView {
             loop_name: own.into(),
-            index: turn.get("index").and_then(Value::as_int).unwrap_or(0) as u64,
-            item: turn.get("item").cloned().unwrap_or_default(),
+            iteration_index: iteration.get("index").and_then(Value::as_int).unwrap_or(0) as u64,
+            item: iteration.get("item").cloned().unwrap_or_default(),
             previous: Value::Null,
             loop_started_at: NOW,
             item_name: None,
-            count: turn.get("count").and_then(Value::as_int).map(|count| count as u64),
+            count: iteration.get("count").and_then(Value::as_int).map(|count| count as u64),
         })
     }
 

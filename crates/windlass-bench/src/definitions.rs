@@ -8,7 +8,7 @@ use windlass_value::{Duration, Value};
 /// Limits raised far enough for the long loops.
 pub(crate) fn limits() -> Limits {
     Limits {
-        loop_turns_max: u64::MAX / 2,
+        max_loop_iterations: u64::MAX / 2,
         loop_items_max: 10_000_000,
         loop_in_flight_max: 1_000,
         loop_in_flight_max_azure: 1_000,
@@ -18,21 +18,21 @@ pub(crate) fn limits() -> Limits {
 }
 
 /// A condition and a compose, nothing else.
-pub(crate) fn counting(turns: u64) -> Plan {
+pub(crate) fn counting_loop(iterations: u64) -> Plan {
     compiled(&format!(
-        r#"{{"type": "until", "name": "count", "condition": "@greaterOrEquals(variables('loopIndex'), {turns})",
+        r#"{{"type": "until", "name": "count", "condition": "@greaterOrEquals(variables('loopIndex'), {iterations})",
             "limit": {{"count": {most}, "timeout": "P6D"}},
             "actions": {{"note": {{"type": "compose", "inputs": {{"index": "@variables('loopIndex')"}}}}}}}}"#,
-        most = turns + 1
+        most = iterations + 1
     ))
 }
 
 /// One effect each turn.
-pub(crate) fn effects(turns: u64, action: &str) -> Plan {
+pub(crate) fn effect_loop(iterations: u64, action: &str) -> Plan {
     compiled(&format!(
-        r#"{{"type": "until", "name": "work", "condition": "@greaterOrEquals(variables('loopIndex'), {turns})",
+        r#"{{"type": "until", "name": "work", "condition": "@greaterOrEquals(variables('loopIndex'), {iterations})",
             "limit": {{"count": {most}, "timeout": "P6D"}}, "actions": {{"effect": {action}}}}}"#,
-        most = turns + 1
+        most = iterations + 1
     ))
 }
 

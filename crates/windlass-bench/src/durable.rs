@@ -34,12 +34,12 @@ pub(crate) fn timed(folder: &Path, plan: Plan, durability: Durability) -> Durati
 }
 
 /// The loop and the disk take turns, so that a neighbour's burst hits both.
-fn against_the_disk(name: &str, turns: u64, plan: impl Fn() -> Plan) -> Vec<String> {
+fn against_the_disk(name: &str, iterations: u64, plan: impl Fn() -> Plan) -> Vec<String> {
     let (mut best, mut told) = (0.0, (0.0, 0.0));
     for _ in 0..5 {
         let folder = Folder::new(name);
         let disk = disk::sync_rate(folder.path(), Duration::from_millis(700));
-        let rate = turns as f64 / timed(folder.path(), plan(), Durability::Full).as_secs_f64();
+        let rate = iterations as f64 / timed(folder.path(), plan(), Durability::Full).as_secs_f64();
         let disk = (disk + disk::sync_rate(folder.path(), Duration::from_millis(700))) / 2.0;
         if rate / disk > best {
             best = rate / disk;
@@ -49,23 +49,23 @@ fn against_the_disk(name: &str, turns: u64, plan: impl Fn() -> Plan) -> Vec<Stri
     vec![format!("{:.0} turns/s = {:.0} % of {:.0} syncs/s", told.0, best * 100.0, told.1)]
 }
 
-pub(crate) fn effect_turns() -> Vec<String> {
-    against_the_disk("effects", 3_000, || definitions::effects(3_000, definitions::NOOP))
+pub(crate) fn effect_iterations() -> Vec<String> {
+    against_the_disk("effects", 3_000, || definitions::effect_loop(3_000, definitions::NOOP))
 }
 
 /// What a turn costs besides the disk.
-pub(crate) fn unsynced_turns() -> Vec<String> {
-    const TURNS: u64 = 30_000;
+pub(crate) fn unsynced_iterations() -> Vec<String> {
+    const ITERATIONS: u64 = 30_000;
     let folder = Folder::new("unsynced");
-    let plan = definitions::effects(TURNS, definitions::NOOP);
-    let rate = TURNS as f64 / timed(folder.path(), plan, Durability::Off).as_secs_f64();
+    let plan = definitions::effect_loop(ITERATIONS, definitions::NOOP);
+    let rate = ITERATIONS as f64 / timed(folder.path(), plan, Durability::Off).as_secs_f64();
     vec![format!("{rate:.0} turns/s: {:.0} us of our own a turn", 1e6 / rate)]
 }
 
-pub(crate) fn http_turns() -> Vec<String> {
+pub(crate) fn http_iterations() -> Vec<String> {
     let service = TestService::start().expect("the service starts");
     let action = definitions::http(&service.url("/json/x"));
-    against_the_disk("http", 2_000, || definitions::effects(2_000, &action))
+    against_the_disk("http", 2_000, || definitions::effect_loop(2_000, &action))
 }
 
 pub(crate) fn many_runs() -> Vec<String> {
@@ -112,12 +112,12 @@ pub(crate) fn items() -> Vec<String> {
 }
 
 pub(crate) fn ten_million() -> Vec<String> {
-    const TURNS: u64 = 10_000_000;
+    const ITERATIONS: u64 = 10_000_000;
     let folder = Folder::new("million");
-    let took = timed(folder.path(), definitions::counting(TURNS), Durability::Full);
+    let took = timed(folder.path(), definitions::counting_loop(ITERATIONS), Durability::Full);
     vec![format!(
         "{:.0} turns/s durable; memory peak {} MB; store {} MB",
-        TURNS as f64 / took.as_secs_f64(),
+        ITERATIONS as f64 / took.as_secs_f64(),
         disk::resident_peak() >> 20,
         store_bytes(&folder) >> 20
     )]
@@ -131,15 +131,15 @@ fn store_bytes(folder: &Folder) -> u64 {
 /// A run is left after a million turns; the time from opening the store to the next turn counts.
 pub(crate) fn restart() -> Vec<String> {
     vec![
-        format!("compute-only: {}", restart_of("restart-compute", definitions::counting(u64::MAX / 4), 1_000_000)),
+        format!("compute-only: {}", restart_of("restart-compute", definitions::counting_loop(u64::MAX / 4), 1_000_000)),
         format!(
             "one effect a turn: {}",
-            restart_of("restart-effects", definitions::effects(u64::MAX / 4, definitions::NOOP), 1_000_000)
+            restart_of("restart-effects", definitions::effect_loop(u64::MAX / 4, definitions::NOOP), 1_000_000)
         ),
     ]
 }
 
-fn restart_of(name: &str, plan: Plan, turns: u64) -> String {
+fn restart_of(name: &str, plan: Plan, iterations: u64) -> String {
     let folder = Folder::new(name);
     let run = runtime().block_on(async {
         // The way there need not be durable against power loss; the way back is the same.
@@ -152,7 +152,7 @@ fn restart_of(name: &str, plan: Plan, turns: u64) -> String {
         loop {
             tokio::time::sleep(Duration::from_millis(200)).await;
             let image = windlass_runtime::peek(&*store, &run).expect("the run can be read");
-            if image.is_some_and(|(_, so_far)| so_far >= turns) {
+            if image.is_some_and(|(_, so_far)| so_far >= iterations) {
                 break;
             }
         }

@@ -8,7 +8,7 @@ use windlass_core::Status;
 use windlass_expr::jinja::Jinja;
 use windlass_expr::wdl::Wdl;
 use windlass_value::{
-    EvalError, Language, Level, Meter, Mode, NodeView, RunView, Scope, Stored, Timestamp, TurnView, Value,
+    EvalError, IterationView, Language, Level, Meter, Mode, NodeView, RunView, Scope, Stored, Timestamp, Value,
 };
 
 use crate::{definitions, reducer};
@@ -113,7 +113,7 @@ impl Fixed {
                 attempts: 1,
                 started_at: start,
                 ended_at: start,
-                records: Default::default(),
+                iteration_records: Default::default(),
                 records_listed: None,
                 usage: Value::Null,
             },
@@ -134,7 +134,7 @@ impl Scope for Fixed {
         None
     }
 
-    fn turn(&self, _loop_name: Option<&str>) -> Option<TurnView> {
+    fn iteration(&self, _loop_name: Option<&str>) -> Option<IterationView> {
         None
     }
 

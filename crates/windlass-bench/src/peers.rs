@@ -19,9 +19,9 @@ use crate::served::{Server, TINY, hammer_at, measured};
 const HANDLERS: &str = include_str!("restate.cjs");
 
 /// Turns of one loop, and of each when many run at once.
-const TURNS: u64 = 2_000;
+const ITERATIONS: u64 = 2_000;
 const MANY: u64 = 64;
-const TURNS_EACH: u64 = 100;
+const ITERATIONS_EACH: u64 = 100;
 
 /// The same loop as a definition.
 const LOOP: &str = r#"{"parameters": {"turns": {"type": "int"}}, "actions": {"turns": {
@@ -42,16 +42,16 @@ pub(crate) fn restate() -> Vec<String> {
         };
         Ok(vec![
             line("durable starts over 64 connections", ours.starts, theirs.starts),
-            line("durable turns of one run", ours.turns, theirs.turns),
-            line("durable turns of 64 runs at once", ours.many, theirs.many),
+            line("durable turns of one run", ours.iterations, theirs.iterations),
+            line("durable turns of 64 runs at once", ours.concurrent_iterations, theirs.concurrent_iterations),
         ])
     })
 }
 
 struct Figures {
     starts: f64,
-    turns: f64,
-    many: f64,
+    iterations: f64,
+    concurrent_iterations: f64,
 }
 
 /// A request that is answered when a loop of so many turns has ended.
@@ -61,10 +61,12 @@ async fn figures(address: SocketAddr, start: Vec<u8>, looped: Loop<'_>) -> Resul
     // Everything has happened once before it is measured.
     hammer_at(address, start.clone(), Duration::from_secs(2)).await?;
     loops(address, 1, looped(100)).await?;
-    let mut best = Figures { starts: 0.0, turns: 0.0, many: 0.0 };
+    let mut best = Figures { starts: 0.0, iterations: 0.0, concurrent_iterations: 0.0 };
     for _ in 0..3 {
-        best.turns = best.turns.max(TURNS as f64 / loops(address, 1, looped(TURNS)).await?);
-        best.many = best.many.max((MANY * TURNS_EACH) as f64 / loops(address, MANY, looped(TURNS_EACH)).await?);
+        best.iterations = best.iterations.max(ITERATIONS as f64 / loops(address, 1, looped(ITERATIONS)).await?);
+        best.concurrent_iterations = best
+            .concurrent_iterations
+            .max((MANY * ITERATIONS_EACH) as f64 / loops(address, MANY, looped(ITERATIONS_EACH)).await?);
     }
     for _ in 0..3 {
         best.starts = best.starts.max(hammer_at(address, start.clone(), Duration::from_secs(4)).await?);
@@ -94,7 +96,8 @@ async fn loops(address: SocketAddr, count: u64, request: Vec<u8>) -> Result<f64,
 async fn figures_of_ours(server: &Server) -> Result<Figures, String> {
     server.register("tiny", TINY).await?;
     server.register("turns", LOOP).await?;
-    let looped = |turns: u64| server.start_of("turns", &format!(r#","input":{{"turns":{turns}}},"wait_ms":60000"#));
+    let looped =
+        |iterations: u64| server.start_of("turns", &format!(r#","input":{{"turns":{iterations}}},"wait_ms":60000"#));
     figures(server.address, server.start_of("tiny", ""), &looped).await
 }
 
@@ -131,7 +134,7 @@ async fn figures_of_restate(folder: &Path, place: &Folder) -> Result<Figures, St
             .env("RUST_LOG", "error"),
     )?;
     let deploy = post("/deployments", &format!(r#"{{"uri":"http://{handlers}"}}"#));
-    let looped = |turns: u64| post("/tiny/loop", &turns.to_string());
+    let looped = |iterations: u64| post("/tiny/loop", &iterations.to_string());
     // Both need a while until they listen and know each other.
     let begun = Instant::now();
     loop {

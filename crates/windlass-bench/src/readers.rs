@@ -13,7 +13,7 @@ use windlass_value::Value;
 use crate::http::{Connection, find};
 use crate::served::{Server, measured};
 
-const TURNS: u64 = 5_000;
+const ITERATIONS: u64 = 5_000;
 
 /// Once everybody listens: one effect a turn, done at once.
 const BUSY: &str = r#"{"actions": {
@@ -25,7 +25,7 @@ const BUSY: &str = r#"{"actions": {
 /// One busy run, and more and more who read it.
 pub(crate) fn readers() -> Vec<String> {
     measured("readers", async |server, _| {
-        server.register("busy", &BUSY.replace("TURNS", &TURNS.to_string())).await?;
+        server.register("busy", &BUSY.replace("TURNS", &ITERATIONS.to_string())).await?;
         // Nobody measures the first one.
         read_while_running(&server, "first", 0).await?;
         let mut lines = Vec::new();
@@ -86,7 +86,7 @@ async fn read_while_running(server: &Server, run: &str, readers: usize) -> Resul
             None => return Err(format!("{run} has no loop")),
         }
     };
-    Ok((TURNS as f64 * 1e3 / ms as f64, read))
+    Ok((ITERATIONS as f64 * 1e3 / ms as f64, read))
 }
 
 fn start(server: &Server, run: &str, readers: usize) -> Result<Child, String> {

@@ -57,32 +57,32 @@ pub(crate) fn compute_with(program: &Program, payload: Value, mut seen: impl FnM
     state
 }
 
-pub(crate) fn turns() -> Vec<String> {
-    const TURNS: u64 = 1_000_000;
-    let rate = (0..ROUNDS).map(|_| turn_rate(TURNS)).fold(0.0, f64::max);
+pub(crate) fn iterations() -> Vec<String> {
+    const ITERATIONS: u64 = 1_000_000;
+    let rate = (0..ROUNDS).map(|_| iteration_rate(ITERATIONS)).fold(0.0, f64::max);
     vec![format!("{rate:.0} turns/s = {:.2} x the target", rate / 300_000.0)]
 }
 
 /// Iterations per second of a loop of so many.
-pub(crate) fn turn_rate(turns: u64) -> f64 {
-    let program = program(definitions::counting(turns));
+pub(crate) fn iteration_rate(iterations: u64) -> f64 {
+    let program = program(definitions::counting_loop(iterations));
     let begun = Instant::now();
     compute(&program, |_, _| ());
-    turns as f64 / begun.elapsed().as_secs_f64()
+    iterations as f64 / begun.elapsed().as_secs_f64()
 }
 
 /// A tick of one turn, early and late in the same loop. Turns told one by one, as in the first ten thousand, would cost
 /// more early, so both ends are measured quiet.
 pub(crate) fn flatness() -> Vec<String> {
-    const TURNS: u64 = 1_000_200;
+    const ITERATIONS: u64 = 1_000_200;
     let mut plan_limits = definitions::limits();
-    plan_limits.slice_turns = 100;
-    plan_limits.loop_quiet_from_turn = 0;
-    let program = program_within(definitions::counting(TURNS), plan_limits);
+    plan_limits.slice_iterations = 100;
+    plan_limits.loop_quiet_from_iteration = 0;
+    let program = program_within(definitions::counting_loop(ITERATIONS), plan_limits);
     let ratio = (0..ROUNDS)
         .map(|_| {
             let (mut early, mut late) = (Vec::new(), Vec::new());
-            compute(&program, |state, took| match state.turns {
+            compute(&program, |state, took| match state.iterations {
                 1_000..50_000 => early.push(took),
                 950_000..1_000_000 => late.push(took),
                 _ => {}

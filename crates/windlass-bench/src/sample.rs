@@ -15,7 +15,7 @@ pub(crate) struct Sample {
 }
 
 pub(crate) const SAMPLES: [Sample; 8] = [
-    Sample { key: "a", unit: "iterations/s", measure: || Ok(reducer::turn_rate(500_000)) },
+    Sample { key: "a", unit: "iterations/s", measure: || Ok(reducer::iteration_rate(500_000)) },
     Sample { key: "c", unit: "steps/s", measure: || Ok(durable::run_rate(4_000)) },
     Sample { key: "k", unit: "iterations/s", measure: || Ok(playbooks::noop_rate(50_000)) },
     Sample { key: "o", unit: "steps/s", measure: || Ok(steps::memory_rate(300_000)) },

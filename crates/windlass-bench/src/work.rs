@@ -86,8 +86,8 @@ fn loaded(plan: Plan) -> Program {
 
 /// A loop with effects, a net, and a loop that only computes.
 fn reduce_plans(times: u64) {
-    let effects = loaded(definitions::effects(ITERATIONS, definitions::NOOP));
-    let compute = loaded(definitions::counting(ITERATIONS * 5));
+    let effects = loaded(definitions::effect_loop(ITERATIONS, definitions::NOOP));
+    let compute = loaded(definitions::counting_loop(ITERATIONS * 5));
     let language = steps::Tokens;
     let languages: [&dyn Language; 1] = [&language];
     let net = Program::load(steps::ping_pong(), &languages, Limits::default()).expect("the plan loads");
@@ -100,7 +100,7 @@ fn reduce_plans(times: u64) {
 
 /// The ticks of a loop as the journal keeps them, and a state from its middle.
 fn journal() -> (Vec<TickEntry>, State) {
-    let program = loaded(definitions::effects(ITERATIONS, definitions::NOOP));
+    let program = loaded(definitions::effect_loop(ITERATIONS, definitions::NOOP));
     let (mut entries, mut middle) = (Vec::new(), None);
     drive(&program, Value::Null, echo, |tick, output, state| {
         let event = |command: &Command| match command {
@@ -109,7 +109,7 @@ fn journal() -> (Vec<TickEntry>, State) {
         };
         let events: Vec<Event> = output.commands.iter().filter_map(event).collect();
         entries.push(TickEntry { tick: tick.clone(), digest: codec::digest(&output.commands), events });
-        if state.turns == ITERATIONS / 2 {
+        if state.iterations == ITERATIONS / 2 {
             middle = Some(state.clone());
         }
     });

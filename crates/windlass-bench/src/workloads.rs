@@ -60,7 +60,7 @@ pub(crate) fn run_in(name: &str, folder: &Path) -> bool {
 }
 
 fn run_w1(folder: &Path) -> Duration {
-    durable::timed(folder, definitions::effects(W1_STEPS, definitions::NOOP), Durability::Full)
+    durable::timed(folder, definitions::effect_loop(W1_STEPS, definitions::NOOP), Durability::Full)
 }
 
 fn run_w2(folder: &Path) -> Duration {

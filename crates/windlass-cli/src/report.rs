@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, LoopSummary, Reason, Status};
 use windlass_dialect::{Detail, ReportEntry, ReportSection};
-use windlass_runtime::show::{LoopFacts, error_of_run, loop_facts, span_of, turns_most};
+use windlass_runtime::show::{LoopFacts, error_of_run, loop_facts, span_of, defined_max_iterations};
 use windlass_runtime::{FinalReport, RuntimeError, StepReport, resolve};
 use windlass_store::StoreRead;
 use windlass_value::{Map, Value, to_json_pretty};
@@ -94,7 +94,7 @@ impl<'a> Ended<'a> {
         let mut parts = vec![format!("{}{took}", paint.status(status, &text::sentence_case(status)))];
         parts.extend(steps_table(self.plan, &self.facts, &self.report.steps, paint));
         parts.extend(text::usage(&self.report.usage).map(|used| format!("used: {used}")));
-        parts.extend(self.failed_turns(global));
+        parts.extend(self.failed_iterations(global));
         let troubles: Vec<String> = self.troubles.iter().map(|trouble| format!("warning: {trouble}")).collect();
         parts.extend((!troubles.is_empty()).then(|| troubles.join("\n")));
         let sections = registry().of(self.plan).report(self.plan, &self.report.output);
@@ -104,7 +104,7 @@ impl<'a> Ended<'a> {
     }
 
     /// A run that succeeds may have turns that did not: nobody should have to look for that.
-    fn failed_turns(&self, global: &Global) -> Option<String> {
+    fn failed_iterations(&self, global: &Global) -> Option<String> {
         if self.report.status != Status::Succeeded {
             return None;
         }
@@ -112,10 +112,10 @@ impl<'a> Ended<'a> {
         let failed = loops.filter(|(_, looping)| looping.failed > 0);
         let told: Vec<String> = failed
             .map(|(name, looping)| {
-                let turns = text::count(looping.turns, "turn");
+                let iterations = text::count(looping.iterations, "turn");
                 let command = stores::command(global, &format!("turns {} {name}", self.run));
                 let next = if self.ephemeral { String::new() } else { format!("\n  next: {command}") };
-                format!("warning: {name}: {} of {turns} failed{next}", looping.failed)
+                format!("warning: {name}: {} of {iterations} failed{next}", looping.failed)
             })
             .collect();
         (!told.is_empty()).then(|| told.join("\n"))
@@ -198,30 +198,30 @@ pub(crate) fn steps_table(
     let line = |(name, step): &(Arc<str>, StepReport)| {
         let status = step.status.as_str();
         let padded = paint.status(status, &format!("{status:<9}"));
-        let turns = step.looping.as_ref().map(|looping| turns_line(plan, facts, name, looping)).unwrap_or_default();
+        let iterations = step.looping.as_ref().map(|looping| iterations_line(plan, facts, name, looping)).unwrap_or_default();
         let error =
             step.error.as_ref().map(|error| text::cut(&text::one_line(&error.message), WHY)).unwrap_or_default();
         let used = text::usage(&step.usage).unwrap_or_default();
-        let more: Vec<String> = [turns, used, error].into_iter().filter(|part| !part.is_empty()).collect();
+        let more: Vec<String> = [iterations, used, error].into_iter().filter(|part| !part.is_empty()).collect();
         format!("  {name:<width$}  {padded}  {}", more.join("  ")).trim_end().to_owned()
     };
     Some(steps.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-fn turns_line(plan: &Plan, facts: &LoopFacts, name: &str, looping: &LoopSummary) -> String {
+fn iterations_line(plan: &Plan, facts: &LoopFacts, name: &str, looping: &LoopSummary) -> String {
     let fact = facts.get(name);
-    let most = match looping.reason {
-        Reason::Items | Reason::Count => Some(looping.turns),
-        _ => fact.and_then(|fact| fact.most).or_else(|| turns_most(plan, name)),
+    let max_iterations = match looping.reason {
+        Reason::Items | Reason::Count => Some(looping.iterations),
+        _ => fact.and_then(|fact| fact.most).or_else(|| defined_max_iterations(plan, name)),
     };
-    let cut_off = fact.map_or(0, |fact| fact.cut_off).min(looping.turns);
+    let cut_off = fact.map_or(0, |fact| fact.cut_off).min(looping.iterations);
     if looping.failed == 0 && cut_off == 0 {
-        return format!("{} {}", text::of(looping.turns, most), looping.reason.as_str());
+        return format!("{} {}", text::of(looping.iterations, max_iterations), looping.reason.as_str());
     }
     // `2 of 3 turns, 1 failed, 1 cut off`; why it stopped, unless that says it.
-    let of = most.map_or_else(
-        || text::count(looping.turns, "turn"),
-        |most| format!("{} of {}", looping.turns, text::count(most, "turn")),
+    let of = max_iterations.map_or_else(
+        || text::count(looping.iterations, "turn"),
+        |max_iterations| format!("{} of {}", looping.iterations, text::count(max_iterations, "turn")),
     );
     let said = matches!(looping.reason, Reason::Items | Reason::Failed);
     let why = if said { String::new() } else { format!(", {}", looping.reason.as_str()) };

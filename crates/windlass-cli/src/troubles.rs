@@ -38,13 +38,13 @@ pub(crate) fn of(
     let mut found = scan_events(store, run)?;
     let loops = report.steps.iter().filter_map(|(name, step)| Some((name, step.looping.as_ref()?)));
     for (name, looping) in loops.filter(|(_, looping)| looping.unjudged > 0) {
-        found.unjudged.insert(name.clone(), (looping.unjudged, looping.turns));
+        found.unjudged.insert(name.clone(), (looping.unjudged, looping.iterations));
     }
     let coordinator = found.coordinator.into_iter();
     let coordinator = coordinator.map(|why| format!("the coordinator has failed, the steps went on without it: {why}"));
-    let unjudged = found.unjudged.into_iter().map(|(path, (unjudged, turns))| {
-        let turns = text::count(turns, "turn");
-        format!("{path}: {unjudged} of {turns} had no verdict")
+    let unjudged = found.unjudged.into_iter().map(|(path, (unjudged, iterations))| {
+        let iterations = text::count(iterations, "turn");
+        format!("{path}: {unjudged} of {iterations} had no verdict")
     });
     let refused = found.refused.into_iter().map(|(why, times)| match times {
         1 => format!("1 tool call was refused: {why}"),

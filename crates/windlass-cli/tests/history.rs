@@ -21,18 +21,18 @@ fn a_follower_sees_every_event_once() {
     let numbers: Vec<u64> = followed.iter().filter_map(|event| event["seq"].as_u64()).collect();
     assert_eq!(numbers, (1..=followed.len() as u64).collect::<Vec<_>>());
     assert_eq!(followed.last().map(|event| &event["type"]), Some(&"workflow.finished".into()));
-    let turn = followed.iter().find(|event| event["type"] == "loop.iteration.done").expect("a turn");
-    let keys: Vec<&String> = turn.as_object().expect("an object").keys().take(5).collect();
+    let iteration = followed.iter().find(|event| event["type"] == "loop.iteration.done").expect("a turn");
+    let keys: Vec<&String> = iteration.as_object().expect("an object").keys().take(5).collect();
     assert_eq!(keys, ["seq", "at", "type", "path", "workflowId"]);
     assert_eq!(
-        (&turn["path"], &turn["iteration"], &turn["loopType"]),
+        (&iteration["path"], &iteration["iteration"], &iteration["loopType"]),
         (&"count[0]".into(), &0.into(), &"until".into())
     );
     // All that the seed's `loop:iteration` tells; its timestamp is `at`.
     for key in ["actionName", "loopType", "iteration", "conditionResult", "result", "duration"] {
-        assert!(turn.get(key).is_some(), "a turn tells its {key}");
+        assert!(iteration.get(key).is_some(), "a turn tells its {key}");
     }
-    assert_eq!((&turn["workflowId"], &turn["actionName"]), (&"e1".into(), &"count".into()));
+    assert_eq!((&iteration["workflowId"], &iteration["actionName"]), (&"e1".into(), &"count".into()));
     let rest = place.windlass(&["events", "e1", "--from", "50", "--json"]);
     assert_eq!(events_of(&rest.out), followed[50..], "what came after the last one seen");
     let beyond = place.windlass(&["events", "e1", "--from", &followed.len().to_string(), "--follow"]);
@@ -41,7 +41,7 @@ fn a_follower_sees_every_event_once() {
 }
 
 #[test]
-fn turns_come_page_by_page() {
+fn iterations_are_paged() {
     let place = Place::new();
     let some_fail = r#"{
   "actions": {
@@ -59,7 +59,9 @@ fn turns_come_page_by_page() {
     let (mut seen, mut from) = (Vec::new(), 0);
     loop {
         let page = place.json(&["turns", "t1", "each", "--json", "--limit", "90", "--from", &from.to_string()]);
-        seen.extend(page["turns"].as_array().expect("turns").iter().filter_map(|turn| turn["iteration"].as_u64()));
+        seen.extend(
+            page["turns"].as_array().expect("turns").iter().filter_map(|iteration| iteration["iteration"].as_u64()),
+        );
         match page["next"].as_u64() {
             Some(next) => from = next,
             None => break,
@@ -68,7 +70,7 @@ fn turns_come_page_by_page() {
     assert_eq!(seen, (0..250).collect::<Vec<_>>());
     let failed = place.json(&["turns", "t1", "each", "--json", "--failed"]);
     let failed: Vec<&Value> =
-        failed["turns"].as_array().expect("turns").iter().map(|turn| &turn["iteration"]).collect();
+        failed["turns"].as_array().expect("turns").iter().map(|iteration| &iteration["iteration"]).collect();
     assert_eq!(failed, [99, 199]);
     let page = place.json(&["turns", "t1", "each", "--json", "--from", "199", "--limit", "1"]);
     assert_eq!(page["turns"][0]["item"], 199, "what the turn was for");

@@ -65,7 +65,7 @@ fn what_failed_is_done_again_and_only_that() {
 }
 
 #[test]
-fn a_run_is_done_again_from_a_turn_on() {
+fn a_run_is_restarted_from_an_iteration() {
     let place = failed_run();
     place.write("mended", "");
     let done = place.json(&["restart", "old", "--from", "each[1]", "--id", "new", "--json"]);

@@ -96,7 +96,7 @@ fn inputs_lead_into_objects_and_slips_are_told() {
 }
 
 #[test]
-fn turns_that_failed_are_told_at_the_end() {
+fn failed_iterations_are_reported_at_the_end() {
     let place = Place::new();
     place.write("count.yaml", COUNTING);
     let done = place.windlass(&["run", "count.yaml"]);

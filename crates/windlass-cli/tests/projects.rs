@@ -33,7 +33,7 @@ fn a_child_is_found_beside_its_parent_and_answers_it() {
     done.exits(0);
     let squares = done.json()["output"]["squares"].clone();
     let bodies: Vec<_> =
-        squares.as_array().expect("a list").iter().map(|turn| turn["square"]["body"].clone()).collect();
+        squares.as_array().expect("a list").iter().map(|iteration| iteration["square"]["body"].clone()).collect();
     assert_eq!(bodies, [json!(1), json!(4), json!(9)]);
     // The children have answered, and then ended too.
     let runs = place.json(&["list", "--json", "--children"]);

@@ -90,7 +90,11 @@ fn ctrl_c_leaves_a_run_that_can_be_resumed() {
     let log = std::fs::read_to_string(place.path("log")).expect("what was done");
     let mut done: Vec<&str> = log.lines().collect();
     done.dedup();
-    assert_eq!(done, (0..20).map(|turn| turn.to_string()).collect::<Vec<_>>(), "only what was cut off is done again");
+    assert_eq!(
+        done,
+        (0..20).map(|iteration| iteration.to_string()).collect::<Vec<_>>(),
+        "only what was cut off is done again"
+    );
     place.windlass(&["replay", "i1"]).exits(0).has("all commands as journaled");
 }
 
@@ -168,7 +172,7 @@ fn progress_goes_on_where_the_run_was() {
 }
 
 #[test]
-fn turns_side_by_side_are_counted_by_their_ends() {
+fn parallel_iterations_are_counted_when_they_end() {
     let place = Place::new();
     place.write(
         "flow.json",

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::plan::{NodeId, NodeKind, Plan, TurnPath, Wait};
+use crate::plan::{NodeId, NodeKind, Plan, IterationPath, Wait};
 use crate::program::PlanError;
 
 /// Stands for any turn of a loop.
-const TURN: &str = "#";
+const ANY_ITERATION: &str = "#";
 
 /// Whom mail can be sent to. Empty for a plan without mailboxes.
 #[derive(Default)]
@@ -100,9 +100,9 @@ fn path(plan: &Plan, id: NodeId, around: String) -> Option<String> {
     let mut label = None;
     match above {
         Some(NodeKind::Net(_)) => return None,
-        Some(NodeKind::Loop(looping)) => path.push_str(match looping.turn_path {
-            TurnPath::Brackets => "[N]",
-            TurnPath::Dots => ".N",
+        Some(NodeKind::Loop(looping)) => path.push_str(match looping.iteration_path {
+            IterationPath::Brackets => "[N]",
+            IterationPath::Dots => ".N",
         }),
         Some(NodeKind::Pipeline(pipeline)) => {
             let task = pipeline.tasks.iter().find(|task| task.action.node() == Some(id));
@@ -132,13 +132,13 @@ pub(crate) fn last_first(normalised: &str) -> String {
 }
 
 /// The numbers in an address, in order: which turns are meant.
-pub(crate) fn turns(normalised: &str) -> impl Iterator<Item = u64> {
+pub(crate) fn iteration_indexes(normalised: &str) -> impl Iterator<Item = u64> {
     normalised.split('.').filter_map(|part| part.parse().ok())
 }
 
 fn kept_under(last_first: &str) -> String {
-    let is_turn = |part: &str| part == "N" || (!part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
-    let parts: Vec<&str> = last_first.split('.').map(|part| if is_turn(part) { TURN } else { part }).collect();
+    let is_iteration = |part: &str| part == "N" || (!part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+    let parts: Vec<&str> = last_first.split('.').map(|part| if is_iteration(part) { ANY_ITERATION } else { part }).collect();
     parts.join(".")
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Timestamp, Value};
 
-use crate::{ErrorInfo, Event, Reason, Reply, Status, TickKind, WaitResult};
+use crate::{WaitResult, ErrorInfo, Event, Reason, Reply, Status, TickKind};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
@@ -122,7 +122,7 @@ pub struct RunResult {
 
 /// One turn of a loop, for its history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TurnRecord {
+pub struct IterationRecord {
     /// The loop's path; followed by `~` and its generation for a loop that was entered before under this path.
     pub loop_path: Arc<str>,
     pub index: u64,

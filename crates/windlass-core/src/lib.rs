@@ -6,12 +6,12 @@
 mod addresses;
 mod command;
 mod event;
+mod signal_delivery;
 mod limits;
 mod outcome;
 pub mod plan;
 mod program;
 mod reduce;
-mod signal_delivery;
 pub mod state;
 mod status;
 mod tick;
@@ -19,22 +19,22 @@ mod values;
 mod view;
 pub mod words;
 
-pub use command::{Command, EffectKey, Job, ResumeData, RunResult, TriedBefore, TurnRecord};
+pub use command::{Command, EffectKey, Job, ResumeData, RunResult, TriedBefore, IterationRecord};
 pub use event::{
     Event, EventDoc, EventError, EventKind, FieldDoc, FieldShape, IdleReason, LoopEventLimits, LoopStats, ObjectShape,
     PatchScope, PermissionDecision, TaskResult, TaskStatus,
 };
+pub use signal_delivery::{SignalDelivery, predict_delivery};
 pub use limits::{Limits, ProcessLimits, ServerLimits};
 pub use outcome::{
-    Again, Beside, Change, ErrorInfo, LoopSummary, Outcome, Reason, Reply, Sent, SuspendedOn, Suspension, TaskOutcome,
-    WaitAnnouncement, WaitResult, Was,
+    Again, WaitResult, WaitAnnouncement, Suspension, SuspendedOn, Beside, Change, ErrorInfo, LoopSummary, Outcome, Reason, Reply, Sent,
+    TaskOutcome, Was,
 };
 pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{
     Admitted, Delivery, Failure, Failures, Fault, Impossible, Moment, Output, Reduced, Refused, Resume, Unmet, Watch,
     admit, reduce, veiled,
 };
-pub use signal_delivery::{SignalDelivery, predict_delivery};
 pub use state::State;
 pub use status::{Status, StatusSet};
 pub use tick::{MAIL_EVENT, Origin, START_EVENT, Tick, TickKind};

@@ -37,11 +37,11 @@ limits! {
     /// Limits of definitions and runs, stored with each plan. The operator may change them; a definition cannot exceed them.
     Limits;
     /// Turns of a condition loop that gives no count.
-    loop_turns_default: u64 = 60,
+    default_loop_iterations: u64 = 60,
     /// The most turns a condition loop may ask for.
-    loop_turns_max: u64 = 1_000,
+    max_loop_iterations: u64 = 1_000,
     /// The most turns an `Until` in Azure's form may ask for.
-    loop_turns_max_azure: u64 = 5_000,
+    max_loop_iterations_azure: u64 = 5_000,
     /// Time of a condition loop that gives no timeout.
     loop_time_default: Duration = Duration::from_secs(3_600),
     /// The most time a loop may ask for.
@@ -65,11 +65,11 @@ limits! {
     /// Results of a loop over items are stored in chunks of this many.
     loop_chunk_items: u64 = 1_024,
     /// From this turn on, turns that only compute are published as one progress event per slice.
-    loop_quiet_from_turn: u64 = 10_000,
+    loop_quiet_from_iteration: u64 = 10_000,
     /// History: this many first turns are always kept.
-    history_first_turns: u64 = 100,
+    history_first_iterations: u64 = 100,
     /// History: this many newest turns are always kept. Failed turns are kept besides.
-    history_newest_turns: u64 = 10_000,
+    history_newest_iterations: u64 = 10_000,
     /// History: bytes of an item that is kept with an iteration that went well.
     max_history_item_bytes: usize = 128,
     /// History: bytes of an item that is kept with an iteration that failed.
@@ -89,7 +89,7 @@ limits! {
     /// The most tries a retry may ask for.
     retry_attempts_max: u64 = 1_000,
     /// Turns that one tick computes before it yields.
-    slice_turns: u64 = 1_000,
+    slice_iterations: u64 = 1_000,
     /// Agenda items that one tick works off before it yields.
     slice_items: u64 = 50_000,
     /// Steps one expression may take.
@@ -298,7 +298,7 @@ impl Limits {
     #[must_use]
     pub(crate) fn at_least_one(mut self) -> Limits {
         for limit in
-            [&mut self.slice_turns, &mut self.slice_items, &mut self.loop_chunk_items, &mut self.snapshot_interval]
+            [&mut self.slice_iterations, &mut self.slice_items, &mut self.loop_chunk_items, &mut self.snapshot_interval]
         {
             *limit = (*limit).max(1);
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass_value::{Duration, Map, Timestamp, TurnRecords, Value};
+use windlass_value::{Duration, Map, Timestamp, IterationRecords, Value};
 
 use crate::Status;
 use crate::plan::WriteOp;
@@ -85,7 +85,7 @@ pub struct Outcome {
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     /// For a loop: how it ended.
-    pub turns: Option<LoopSummary>,
+    pub loop_summary: Option<LoopSummary>,
     /// For a node that counts it: what the jobs inside have used, by name.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub usage: Value,
@@ -102,12 +102,12 @@ impl Outcome {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopSummary {
     pub kind: Arc<str>,
-    pub turns: u64,
+    pub iterations: u64,
     pub failed: u64,
     pub reason: Reason,
     /// What it has used of its budget.
     pub usage: Vec<Used>,
-    pub records: TurnRecords,
+    pub records: IterationRecords,
     /// Turns whose judge gave no verdict.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unjudged: u64,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_value::{Timestamp, Value};
 
-use crate::plan::{Check, NodeKind, TurnPath};
+use crate::plan::{Check, NodeKind, IterationPath};
 use crate::reduce::usage;
 use crate::state::{Body, Form, Frame, FrameId, State, WaitFrame};
 use crate::{Program, Reason};
@@ -20,9 +20,9 @@ pub struct FrameView {
     pub doing: &'static str,
     pub started_at: Timestamp,
     pub attempt: u32,
-    pub turn: Option<u64>,
+    pub iteration: Option<u64>,
     /// How paths write that turn.
-    pub turn_path: TurnPath,
+    pub iteration_path: IterationPath,
     pub looping: Option<LoopView>,
     /// What the jobs inside have used so far, if it counts that; else null.
     pub usage: Value,
@@ -56,24 +56,24 @@ pub fn frame_tree(program: &Program, state: &State) -> Vec<FrameView> {
         }
     }
     inner.values_mut().for_each(|children| children.sort());
-    state.root.map(|root| views(program, state, root, (None, TurnPath::Brackets), &inner)).unwrap_or_default()
+    state.root.map(|root| views(program, state, root, (None, IterationPath::Brackets), &inner)).unwrap_or_default()
 }
 
 fn views(
     program: &Program,
     state: &State,
     id: FrameId,
-    (turn, turn_path): (Option<u64>, TurnPath),
+    (turn, turn_path): (Option<u64>, IterationPath),
     inner: &Inner,
 ) -> Vec<FrameView> {
     let Some(frame) = state.frames.get(id) else { return Vec::new() };
     let node = program.node(frame.node);
     let children = inner.get(&id).into_iter().flatten().flat_map(|(slot, child)| {
-        let turn = match &node.kind {
-            NodeKind::Loop(looping) => (Some(*slot), looping.turn_path),
+        let iteration = match &node.kind {
+            NodeKind::Loop(looping) => (Some(*slot), looping.iteration_path),
             _ => (turn.filter(|_| node.hidden), turn_path),
         };
-        views(program, state, *child, turn, inner)
+        views(program, state, *child, iteration, inner)
     });
     if node.hidden {
         return children.collect();
@@ -84,8 +84,8 @@ fn views(
         doing: doing(frame),
         started_at: frame.started_at,
         attempt: frame.attempt,
-        turn,
-        turn_path,
+        iteration,
+        iteration_path,
         looping: loop_view(program, frame).or_else(|| hidden_loop(program, state, frame)),
         usage: frame.account.as_ref().map_or(Value::Null, |account| usage(&account.usage)),
         asks: match &frame.body {
@@ -134,7 +134,7 @@ fn loop_view(program: &Program, frame: &Frame) -> Option<LoopView> {
         begun: body.begun,
         ended: body.ended,
         failed: body.failed,
-        most: body.items.as_ref().map(|items| items.count).or(body.turns_max),
+        most: body.items.as_ref().map(|items| items.count).or(body.max_iterations),
         condition,
         last: body.previous.clone(),
         stopping: body.stopping,

@@ -10,13 +10,13 @@ use support::random_plan::{Profile, random_program};
 use support::values::MemoryValues;
 use support::{Sim, json};
 use windlass_core::{Limits, Program, Status};
-use windlass_value::{TurnRecords, Value};
+use windlass_value::{IterationRecords, Value};
 
 fn limits(tight: bool, kept: u64) -> Limits {
     let limits = Limits { loop_results_kept: kept, ..Limits::default() };
     match tight {
         false => limits,
-        true => Limits { loop_chunk_items: 2, slice_turns: 2, slice_items: 7, inline_bytes_max: 30, ..limits },
+        true => Limits { loop_chunk_items: 2, slice_iterations: 2, slice_items: 7, inline_bytes_max: 30, ..limits },
     }
 }
 
@@ -33,8 +33,8 @@ fn published_ends(sim: &Sim) -> (Ends, Loops) {
         match &*event.kind {
             "step.done" | "step.failed" => _ = ends.insert(event.path.to_string(), (text("status"), output())),
             "loop.done" => {
-                let turns = event.data.get("turns").and_then(Value::as_int).unwrap_or(-1) as u64;
-                loops.insert(event.path.to_string(), (turns, text("reason")));
+                let iterations = event.data.get("turns").and_then(Value::as_int).unwrap_or(-1) as u64;
+                loops.insert(event.path.to_string(), (iterations, text("reason")));
             }
             _ => {}
         }
@@ -43,13 +43,13 @@ fn published_ends(sim: &Sim) -> (Ends, Loops) {
 }
 
 /// What the loops of the run's own scope have written down.
-fn recorded(program: &Program, sim: &Sim) -> BTreeMap<String, TurnRecords> {
+fn recorded(program: &Program, sim: &Sim) -> BTreeMap<String, IterationRecords> {
     let scope = sim.state.scopes.get(sim.state.root_scope).expect("the run's scope");
     let kept = scope.outcomes.iter().filter_map(|(node, outcome)| {
-        let records = match &outcome.turns.as_ref()?.records {
-            TurnRecords::None => return None,
-            TurnRecords::Last(record) => TurnRecords::Last(sim.values.whole(record)),
-            TurnRecords::All(records) => TurnRecords::All(sim.values.whole(records)),
+        let records = match &outcome.loop_summary.as_ref()?.records {
+            IterationRecords::None => return None,
+            IterationRecords::Last(record) => IterationRecords::Last(sim.values.whole(record)),
+            IterationRecords::All(records) => IterationRecords::All(sim.values.whole(records)),
         };
         Some((program.node(*node).name.to_string(), records))
     });

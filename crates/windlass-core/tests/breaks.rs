@@ -9,36 +9,36 @@ use windlass_core::{Program, Reason, Status};
 use windlass_value::Value;
 
 /// The first turn that gives "good" is enough.
-fn first_success(in_flight: u64, on_turn_failure: TurnFailure, collect: Collect) -> Program {
+fn first_success(in_flight: u64, on_iteration_failure: IterationFailure, collect: Collect) -> Program {
     looped(|b, id| {
         let items = range(b, 6);
         let body = b.effect(id, "body", "0");
         let break_when = Some(b.condition(json(r#"{"$eq": [{"$status": "body"}, "succeeded"]}"#)));
-        Loop { break_when, on_turn_failure, collect, ..each(items, in_flight, body) }
+        Loop { break_when, on_iteration_failure: on_turn_failure: on_iteration_failure, collect, ..each(items, in_flight, body) }
     })
 }
 
 #[test]
 fn the_first_success_wins() {
-    for on_turn_failure in [TurnFailure::FailAtEnd, TurnFailure::LastDecides, TurnFailure::Count] {
-        let program = first_success(3, on_turn_failure, Collect::Stats);
+    for on_iteration_failure in [IterationFailure::FailAtEnd, IterationFailure::LastDecides, IterationFailure::Count] {
+        let program = first_success(3, on_iteration_failure, Collect::Stats);
         let mut sim = begun(&program);
         sim.fail("loop[1].body").succeed("loop[3].body", "good").pass(secs(30));
         assert_eq!((sim.status(), sim.loop_end("loop").0.as_str()), (Status::Succeeded, "condition"));
         let stats = sim.output().get("stats").cloned().unwrap();
         assert_eq!(stats, json(r#"{"total": 4, "success": 1, "failed": 1}"#));
         assert_eq!(sim.output().get("results"), Some(&json(r#"[null, null, null, "good"]"#)));
-        let ended: Vec<(u64, Status)> = sim.turns.iter().map(|turn| (turn.index, turn.status)).collect();
+        let ended: Vec<(u64, Status)> = sim.iterations.iter().map(|iteration| (iteration.index, iteration.status)).collect();
         assert_eq!(ended[..2], [(1, Status::Failed), (3, Status::Succeeded)]);
         assert!(ended[2..].iter().all(|(_, status)| *status == Status::Cancelled), "{ended:?}");
-        assert_eq!(sim.turns.last().unwrap().reason, Some(Reason::Condition));
+        assert_eq!(sim.iterations.last().unwrap().reason, Some(Reason::Condition));
         assert_eq!(sim.dispatched.len(), 4, "no other turn begins");
     }
 }
 
 #[test]
 fn one_after_the_other_the_first_success_wins_too() {
-    let program = first_success(1, TurnFailure::FailAtEnd, Collect::List);
+    let program = first_success(1, IterationFailure::FailAtEnd, Collect::List);
     let mut sim = begun(&program);
     sim.fail("loop[0].body").fail("loop[1].body").succeed("loop[2].body", "good");
     assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Succeeded, ("condition".to_owned(), 3)));
@@ -46,8 +46,8 @@ fn one_after_the_other_the_first_success_wins_too() {
 }
 
 #[test]
-fn without_a_success_the_loop_ends_as_its_turns_do() {
-    let program = first_success(2, TurnFailure::FailAtEnd, Collect::List);
+fn without_a_success_the_loop_ends_as_its_iterations_do() {
+    let program = first_success(2, IterationFailure::FailAtEnd, Collect::List);
     let mut sim = begun(&program);
     (0..6).for_each(|index| _ = sim.fail(&format!("loop[{index}].body")));
     assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("items".to_owned(), 6)));
@@ -67,12 +67,12 @@ fn a_failure_that_stops_the_loop_comes_first() {
 }
 
 #[test]
-fn a_failed_turn_may_be_enough() {
-    for on_turn_failure in [TurnFailure::LastDecides, TurnFailure::Count, TurnFailure::Tolerate(2)] {
+fn a_failed_iteration_can_meet_the_break_condition() {
+    for on_iteration_failure in [IterationFailure::LastDecides, IterationFailure::Count, IterationFailure::Tolerate(2)] {
         let program = looped(|b, id| {
             let body = b.effect(id, "body", "0");
             let break_when = Some(b.condition(json(r#"{"$eq": [{"$status": "body"}, "failed"]}"#)));
-            Loop { break_when, on_turn_failure, ..repeat(5, body) }
+            Loop { break_when, on_iteration_failure: on_turn_failure: on_iteration_failure, ..repeat(5, body) }
         });
         let mut sim = begun(&program);
         sim.succeed("loop[0].body", 1u32).fail("loop[1].body");
@@ -87,8 +87,8 @@ fn report(sim: &Sim) -> (String, String, bool, i64) {
     (text("status"), text("reason"), met, output.get("iterations").and_then(Value::as_int).unwrap())
 }
 
-fn said(status: &str, reason: &str, met: bool, turns: i64) -> (String, String, bool, i64) {
-    (status.to_owned(), reason.to_owned(), met, turns)
+fn said(status: &str, reason: &str, met: bool, iterations: i64) -> (String, String, bool, i64) {
+    (status.to_owned(), reason.to_owned(), met, iterations)
 }
 
 /// Every condition loop: until, while, doUntil, and one that never asks.
@@ -152,7 +152,7 @@ fn a_report_says_why_the_loop_ended() {
     );
     assert_eq!(with(|b, l| l.break_when = Some(completed(b, 2))), said("break", "condition", false, 2));
     assert_eq!(
-        with(|b, l| l.stall = Some(Stall { watch: b.expr("1"), turns: 3 })),
+        with(|b, l| l.stall = Some(Stall { watch: b.expr("1"), iterations: 3 })),
         said("stalled", "stalled", false, 3)
     );
     assert_eq!(
@@ -170,7 +170,7 @@ fn a_loop_over_items_may_stall() {
                 let items = range(b, 9);
                 let body = b.effect(id, "body", "0");
                 let watch = b.expr(r#"{"$turn": "previous"}"#);
-                Loop { stall: Some(Stall { watch, turns: 2 }), on_exhausted, ..each(items, in_flight, body) }
+                Loop { stall: Some(Stall { watch, iterations: 2 }), on_exhausted, ..each(items, in_flight, body) }
             });
             let mut sim = begun(&program);
             sim.succeed("loop[0].body", "a").succeed("loop[1].body", "b").succeed("loop[2].body", "b").pass(secs(30));
@@ -185,7 +185,7 @@ fn a_loop_over_items_may_stall() {
 fn a_condition_that_is_met_is_no_stall() {
     let program = looped(|b, id| {
         let check = Check::After { condition: completed(b, 2), stop_when: true };
-        let stall = Some(Stall { watch: b.expr("1"), turns: 2 });
+        let stall = Some(Stall { watch: b.expr("1"), iterations: 2 });
         Loop { check, stall, on_exhausted: Exhausted::Fail, ..repeat(9, b.evaluate(id, "body", "1")) }
     });
     let sim = ran(&program);
@@ -193,7 +193,7 @@ fn a_condition_that_is_met_is_no_stall() {
 }
 
 #[test]
-fn a_turn_that_has_ended_says_all_there_is() {
+fn the_iteration_done_event_is_complete() {
     let mut b = Builder::new();
     b.looping(None, "outer.v2", |b, id| {
         let body = b.looping(id, "in.ner", |b, id| {

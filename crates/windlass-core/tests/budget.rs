@@ -21,11 +21,11 @@ fn two_calls(b: &mut Builder, id: Option<NodeId>) -> NodeId {
     b.sequence(id, "body", |b, id| vec![b.effect(id, "one", "1"), b.effect(id, "two", "2")])
 }
 
-fn limited(turns: u64, budget: Vec<Budget>, on_exhausted: Exhausted) -> Program {
+fn limited(iterations: u64, budget: Vec<Budget>, on_exhausted: Exhausted) -> Program {
     looped(|b, id| {
         let body = two_calls(b, id);
-        let limits = LoopLimits { budget, ..repeat(turns, body).limits };
-        Loop { limits, on_exhausted, ..repeat(turns, body) }
+        let limits = LoopLimits { budget, ..repeat(iterations, body).limits };
+        Loop { limits, on_exhausted, ..repeat(iterations, body) }
     })
 }
 
@@ -52,7 +52,7 @@ fn effects(sim: &Sim) -> usize {
 #[test]
 fn calls_are_counted_before_they_are_handed_out() {
     // Calls allowed, turns that begin, effects, reason.
-    for (calls, turns, sent, reason) in [
+    for (calls, iterations, sent, reason) in [
         (0, 1, 0, "budget"),
         (1, 1, 1, "budget"),
         (4, 3, 4, "budget"),
@@ -65,7 +65,7 @@ fn calls_are_counted_before_they_are_handed_out() {
         for (on_exhausted, status) in [(Exhausted::Fail, Status::Failed), (Exhausted::Succeed, content)] {
             let program = limited(3, vec![most(CALLS, calls)], on_exhausted);
             let sim = ran(&program);
-            assert_eq!((sim.loop_end("loop"), effects(&sim)), ((reason.to_owned(), turns), sent), "{calls} calls");
+            assert_eq!((sim.loop_end("loop"), effects(&sim)), ((reason.to_owned(), iterations), sent), "{calls} calls");
             assert_eq!(sim.status(), status, "{calls} calls");
             assert_eq!(usage(&sim.output(), CALLS), Some(sent as i64));
             assert_eq!(usage(&sim.events_of("loop.done")[0].data, CALLS), Some(sent as i64));
@@ -87,10 +87,10 @@ fn the_error_names_the_budget() {
 }
 
 #[test]
-fn the_turn_that_is_refused_is_called_off() {
+fn the_iteration_that_exceeds_the_budget_is_cancelled() {
     let program = limited(3, vec![most(CALLS, 3)], Exhausted::Fail);
     let sim = ran(&program);
-    let last = sim.turns.last().unwrap();
+    let last = sim.iterations.last().unwrap();
     assert_eq!((last.index, last.status, last.reason), (1, Status::Cancelled, Some(Reason::Budget)));
     assert_eq!(sim.loop_end("loop"), ("budget".to_owned(), 2));
     let done: Vec<Option<i64>> =
@@ -99,7 +99,7 @@ fn the_turn_that_is_refused_is_called_off() {
 }
 
 #[test]
-fn a_turn_that_calls_nothing_needs_no_budget() {
+fn an_iteration_without_calls_needs_no_budget() {
     let program = looped(|b, id| {
         let body = b.evaluate(id, "body", "1");
         let limits = LoopLimits { budget: vec![most(CALLS, 0)], ..repeat(4, body).limits };
@@ -179,7 +179,7 @@ fn loops_inside_each_other_all_count() {
 }
 
 #[test]
-fn turns_side_by_side_share_the_budget() {
+fn concurrent_iterations_share_the_budget() {
     let program = looped(|b, id| {
         let items = range(b, 9);
         let body = two_calls(b, id);
@@ -193,13 +193,13 @@ fn turns_side_by_side_share_the_budget() {
     sim.succeed("loop[0].body.one", 1u32).pass(secs(30));
     assert_eq!((sim.loop_end("loop").0.as_str(), effects(&sim)), ("budget", 4));
     assert_eq!(error_code(&sim), "LoopBudget");
-    assert!(sim.turns.iter().all(|turn| turn.status == Status::Cancelled), "all of them are called off");
+    assert!(sim.iterations.iter().all(|iteration| iteration.status == Status::Cancelled), "all of them are called off");
 }
 
 #[test]
-fn what_jobs_have_used_ends_the_loop_between_turns() {
+fn reported_usage_ends_the_loop_between_iterations() {
     // 10 tokens an effect, 20 a turn: the turn that goes beyond is not followed by another.
-    for (tokens, turns) in [(1, 1), (20, 1), (35, 2), (60, 3)] {
+    for (tokens, iterations) in [(1, 1), (20, 1), (35, 2), (60, 3)] {
         let program = limited(9, vec![most("tokens", tokens)], Exhausted::Fail);
         let mut sim = Sim::new(&program, hungry(10));
         sim.start().run();
@@ -208,7 +208,7 @@ fn what_jobs_have_used_ends_the_loop_between_turns() {
         let sent = effects(&sim) as i64;
         assert_eq!(used, 10 * sent, "nothing is forgotten");
         assert!(used >= tokens as i64 && used - 10 < tokens as i64, "{used} of {tokens}");
-        assert_eq!(sim.loop_end("loop").1, turns);
+        assert_eq!(sim.loop_end("loop").1, iterations);
     }
 }
 

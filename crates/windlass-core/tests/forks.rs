@@ -132,20 +132,20 @@ fn time_that_passed_in_between_does_not_count() {
 
 /// Hundreds of turns are one tick: the fork stands between two of them.
 #[test]
-fn a_fork_stands_between_two_turns_of_one_tick() {
+fn a_fork_point_can_lie_between_two_iterations_of_one_tick() {
     let program = looped(|b, id| {
         let body = b.evaluate(id, "body", r#"{"$turn": "index"}"#);
         repeat(10_000, body)
     });
     let live = ran(&program);
-    for turn in [0, 1, 999, 1_000, 1_001, 5_432, 9_999] {
-        let [at] = beginnings(&live, &format!("loop[{turn}]").into())[..] else { panic!("turn {turn} begins once") };
+    for iteration in [0, 1, 999, 1_000, 1_001, 5_432, 9_999] {
+        let [at] = beginnings(&live, &format!("loop[{iteration}]").into())[..] else { panic!("turn {iteration} begins once") };
         let mut fork = Sim::forked(&program, 1, &live.journal, at, echo());
         fork.state.forked = None;
-        let begun = fork.turns.first().map(|first| first.index);
+        let begun = fork.iterations.first().map(|first| first.index);
         fork.run();
-        assert_eq!((fork.status(), fork.output()), (live.status(), live.output()), "turn {turn}");
-        assert!(begun.is_none_or(|begun| begun <= turn), "turn {turn} is done anew");
+        assert_eq!((fork.status(), fork.output()), (live.status(), live.output()), "turn {iteration}");
+        assert!(begun.is_none_or(|begun| begun <= iteration), "turn {iteration} is done anew");
     }
 }
 
@@ -160,7 +160,7 @@ fn the_first_event_tells_where_a_run_comes_from() {
     let [turn] = beginnings(&live, &"loop[1]".into())[..] else { panic!("it begins once") };
     assert_eq!(at, turn, "a turn begins with its body");
     let mut state = Sim::forked(&program, 1, &live.journal, at, echo()).state;
-    assert_eq!(state.turns, 2);
+    assert_eq!(state.iterations, 2);
     state.forked = Some(Box::new(Forked { run: "old".into(), path: "loop[1]".into(), retry: true }));
     let mut sim = Sim::new(&program, echo());
     (sim.state, sim.now) = (state.clone(), state.now);

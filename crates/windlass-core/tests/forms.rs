@@ -67,7 +67,7 @@ fn what_is_asked_is_computed_when_the_wait_begins_and_can_be_seen() {
 }
 
 #[test]
-fn every_turn_has_an_address_of_its_own() {
+fn every_iteration_has_a_distinct_address() {
     let program = of_each("");
     let mut sim = begun(&program);
     assert_eq!(

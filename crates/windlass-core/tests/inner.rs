@@ -81,12 +81,12 @@ fn a_hidden_loop_is_seen_as_the_pipelines() {
     let tree = frame_tree(&program, &sim.state);
     let looping = tree[0].looping.as_ref().unwrap();
     assert_eq!((looping.begun, looping.ended, looping.most), (3, 1, Some(3)));
-    let turns: Vec<Option<u64>> = tree[0].children.iter().map(|child| child.turn).collect();
-    assert_eq!(turns, [Some(1), Some(2)]);
+    let iterations: Vec<Option<u64>> = tree[0].children.iter().map(|child| child.iteration).collect();
+    assert_eq!(iterations, [Some(1), Some(2)]);
     sim.succeed("pipe.fetch[1].body", 1u32).succeed("pipe.fetch[2].body", 1u32).succeed("pipe.sink", 1u32);
     let scope = sim.state.scopes.get(sim.state.root_scope).unwrap();
-    let ended = scope.outcomes[0].1.turns.as_ref().unwrap();
-    assert_eq!((ended.turns, ended.reason.as_str()), (3, "items"));
+    let ended = scope.outcomes[0].1.loop_summary.as_ref().unwrap();
+    assert_eq!((ended.iterations, ended.reason.as_str()), (3, "items"));
 }
 
 /// Two machines side by side have the same paths inside; their effects must still be told apart.
@@ -200,7 +200,7 @@ fn a_jump_back_enters_the_node_again() {
     let sim = ran(&program);
     assert_eq!((sim.output(), sim.dispatched.len()), (Value::Int(3), 9));
     assert_eq!(sim.count("loop.done"), 3);
-    let mut histories: Vec<&str> = sim.turns.iter().map(|turn| &*turn.loop_path).collect();
+    let mut histories: Vec<&str> = sim.iterations.iter().map(|iteration| &*iteration.loop_path).collect();
     histories.dedup();
     assert_eq!(histories.len(), 3, "each entry has a history of its own: {histories:?}");
     assert_eq!(histories[0], "pipe.all");

@@ -254,7 +254,7 @@ fn with_traces() -> Program {
         let body = b.node(id, "pipe", |b, _| {
             let seen = |b: &mut Builder, name: &str| {
                 let op = WriteOp::Set;
-                Write { fresh: true, ..Write::new(Level::Turn, name, op, Some(b.expr(r#"{"$var": "_prev"}"#))) }
+                Write { fresh: true, ..Write::new(Level::Iteration, name, op, Some(b.expr(r#"{"$var": "_prev"}"#))) }
             };
             let ends =
                 |b: &mut Builder, name: &str| Rule { writes: vec![seen(b, name)], ..rule(None, Directive::Continue) };

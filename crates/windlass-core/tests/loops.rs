@@ -31,25 +31,25 @@ fn until(when: When, met_after: i64, count: u64, on_exhausted: Exhausted) -> (St
         Loop { check, on_exhausted, ..repeat(count, body) }
     });
     let sim = ran(&program);
-    let (reason, turns) = sim.loop_end("loop");
-    assert_eq!(sim.output().get("iterations"), Some(&Value::Int(turns)));
+    let (reason, iterations) = sim.loop_end("loop");
+    assert_eq!(sim.output().get("iterations"), Some(&Value::Int(iterations)));
     assert_eq!(sim.output().get("conditionMet"), Some(&Value::Bool(reason == "condition")));
-    (sim.status(), reason, turns)
+    (sim.status(), reason, iterations)
 }
 
 #[test]
-fn a_check_before_the_turn_allows_none_at_all() {
-    for turns in [0, 1, 2, 5] {
-        let ended = until(When::Before, turns, 9, Exhausted::Fail);
-        assert_eq!(ended, (Status::Succeeded, "condition".to_owned(), turns));
+fn a_check_before_the_iteration_allows_zero_iterations() {
+    for iterations in [0, 1, 2, 5] {
+        let ended = until(When::Before, iterations, 9, Exhausted::Fail);
+        assert_eq!(ended, (Status::Succeeded, "condition".to_owned(), iterations));
     }
 }
 
 #[test]
-fn a_check_after_the_turn_means_at_least_one() {
-    for (met_after, turns) in [(0, 1), (1, 1), (2, 2), (5, 5)] {
+fn a_check_after_the_iteration_means_at_least_one() {
+    for (met_after, iterations) in [(0, 1), (1, 1), (2, 2), (5, 5)] {
         let ended = until(When::After, met_after, 9, Exhausted::Fail);
-        assert_eq!(ended, (Status::Succeeded, "condition".to_owned(), turns));
+        assert_eq!(ended, (Status::Succeeded, "condition".to_owned(), iterations));
     }
 }
 
@@ -64,7 +64,7 @@ fn the_limit_fails_or_succeeds_as_it_is_told() {
 }
 
 #[test]
-fn after_the_last_allowed_turn_the_check_runs_once_more() {
+fn the_check_runs_once_more_after_the_last_allowed_iteration() {
     for when in [When::Before, When::After] {
         let ended = until(when, 3, 3, Exhausted::Fail);
         assert_eq!(ended, (Status::Succeeded, "condition".to_owned(), 3));
@@ -100,7 +100,7 @@ fn a_loop_over_items_heeds_its_limits_too() {
     let program = looped(|b, id| {
         let items = range(b, 6);
         let body = b.evaluate(id, "body", "0");
-        let limits = LoopLimits { turns: Some(Amount::Fixed(4)), ..no_limits() };
+        let limits = LoopLimits { iterations: Some(Amount::Fixed(4)), ..no_limits() };
         Loop { limits, on_exhausted: Exhausted::Fail, ..each(items, 2, body) }
     });
     let sim = ran(&program);
@@ -119,8 +119,8 @@ fn limits_beyond_the_systems_are_refused() {
         assert_eq!(sim.count("loop.iteration.started"), 0);
         error_code(&sim)
     };
-    assert_eq!(refused(|looping| looping.limits.turns = Some(Amount::Fixed(0))), "LoopLimit");
-    assert_eq!(refused(|looping| looping.limits.turns_max = 4), "LoopLimit");
+    assert_eq!(refused(|looping| looping.limits.iterations = Some(Amount::Fixed(0))), "LoopLimit");
+    assert_eq!(refused(|looping| looping.limits.max_iterations = 4), "LoopLimit");
     assert_eq!(refused(|looping| looping.in_flight = Amount::Fixed(0)), "LoopLimit");
     assert_eq!(
         refused(|looping| {
@@ -160,11 +160,11 @@ fn slow() -> World<'static> {
 }
 
 fn started_at(sim: &Sim) -> Vec<i64> {
-    sim.turns.iter().map(|turn| turn.started_at.0 / 1_000_000).collect()
+    sim.iterations.iter().map(|iteration| iteration.started_at.0 / 1_000_000).collect()
 }
 
 #[test]
-fn a_turn_is_body_then_check_then_delay() {
+fn an_iteration_is_body_then_check_then_delay() {
     let program = looped(|b, id| {
         let condition = b.condition(json(r#"{"$eq": [{"$turn": "previous"}, 2]}"#));
         let body = b.effect(id, "body", r#"{"$turn": "index"}"#);
@@ -175,13 +175,13 @@ fn a_turn_is_body_then_check_then_delay() {
     sim.start().run();
     assert_eq!(started_at(&sim), [0, 12, 24], "a delay between turns, none before the first");
     assert_eq!(sim.now, Timestamp(26_000_000), "and none after the last");
-    let conditions: Vec<_> = sim.turns.iter().map(|turn| (turn.condition, turn.reason)).collect();
+    let conditions: Vec<_> = sim.iterations.iter().map(|iteration| (iteration.condition, iteration.reason)).collect();
     let expected = [(Some(false), None), (Some(false), None), (Some(true), Some(Reason::Condition))];
     assert_eq!(conditions, expected);
 }
 
 #[test]
-fn no_delay_follows_the_last_turn_whatever_ends_the_loop() {
+fn no_delay_follows_the_last_iteration() {
     for each_item in [false, true] {
         let program = looped(|b, id| {
             let items = range(b, 2);
@@ -199,10 +199,10 @@ fn no_delay_follows_the_last_turn_whatever_ends_the_loop() {
 
 #[test]
 fn a_delay_that_is_not_needed_is_not_worked_out() {
-    let delayed = |turns: u64| {
+    let delayed = |iterations: u64| {
         let program = looped(|b, id| {
             let delay = Some(Amount::Computed(b.expr(r#"{"$fail": "no delay"}"#)));
-            Loop { delay, ..repeat(turns, b.evaluate(id, "body", "0")) }
+            Loop { delay, ..repeat(iterations, b.evaluate(id, "body", "0")) }
         });
         ran(&program).status()
     };
@@ -210,17 +210,17 @@ fn a_delay_that_is_not_needed_is_not_worked_out() {
     assert_eq!(delayed(2), Status::Failed);
 }
 
-fn timed(cuts_turn: bool, on_exhausted: Exhausted) -> Program {
+fn timed(cancels_iterations: bool, on_exhausted: Exhausted) -> Program {
     looped(|b, id| {
         let body = b.effect(id, "body", "1");
-        let limits = LoopLimits { time: Some(Amount::Fixed(secs(5))), cuts_turn, ..repeat(9, body).limits };
-        let on_turn_failure = TurnFailure::LastDecides;
-        Loop { limits, on_exhausted, on_turn_failure, ..repeat(9, body) }
+        let limits = LoopLimits { time: Some(Amount::Fixed(secs(5))), cancels_iterations_on_timeout: cuts_turn: cancels_iterations, ..repeat(9, body).limits };
+        let on_iteration_failure = IterationFailure::LastDecides;
+        Loop { limits, on_exhausted, on_iteration_failure: on_turn_failure: on_iteration_failure, ..repeat(9, body) }
     })
 }
 
 #[test]
-fn the_time_limit_cuts_a_turn_that_outlives_it() {
+fn the_time_limit_cancels_a_running_iteration() {
     for (on_exhausted, status) in [(Exhausted::Fail, Status::Failed), (Exhausted::Succeed, Status::Succeeded)] {
         let program = timed(true, on_exhausted);
         let mut sim = begun(&program);
@@ -231,14 +231,14 @@ fn the_time_limit_cuts_a_turn_that_outlives_it() {
         assert_eq!((sim.status(), sim.loop_end("loop")), (status, ("timeout".to_owned(), 2)));
         assert_eq!(sim.output().get("lastResult"), Some(&Value::Int(1)), "a cut turn gives nothing");
         assert_eq!(
-            sim.turns.last().map(|turn| (turn.status, turn.reason)),
+            sim.iterations.last().map(|iteration| (iteration.status, iteration.reason)),
             Some((Status::Cancelled, Some(Reason::Timeout)))
         );
     }
 }
 
 #[test]
-fn the_time_limit_may_be_seen_between_turns_only() {
+fn the_time_limit_may_apply_between_iterations_only() {
     let program = timed(false, Exhausted::Fail);
     let mut sim = begun(&program);
     sim.pass(secs(60));
@@ -252,7 +252,7 @@ fn the_time_limit_may_be_seen_between_turns_only() {
 fn the_time_limit_ends_a_delay() {
     let program = looped(|b, id| {
         let body = b.evaluate(id, "body", "1");
-        let limits = LoopLimits { time: Some(Amount::Fixed(secs(5))), cuts_turn: true, ..repeat(9, body).limits };
+        let limits = LoopLimits { time: Some(Amount::Fixed(secs(5))), cancels_iterations_on_timeout: true, ..repeat(9, body).limits };
         Loop { limits, delay: Some(Amount::Fixed(secs(60))), ..repeat(9, body) }
     });
     let sim = ran(&program);
@@ -260,7 +260,7 @@ fn the_time_limit_ends_a_delay() {
 }
 
 #[test]
-fn turns_that_end_at_once_share_one_delay() {
+fn iterations_that_end_together_share_one_delay() {
     let program = looped(|b, id| {
         let items = range(b, 4);
         let body = b.effect(id, "body", "0");
@@ -279,7 +279,7 @@ fn turns_that_end_at_once_share_one_delay() {
 // Turn variables and scopes.
 
 #[test]
-fn the_body_counts_from_zero_and_the_condition_counts_what_is_done() {
+fn the_body_index_is_zero_based_and_the_condition_counts_completed_iterations() {
     let program = looped(|b, id| {
         let condition = b.condition(json(r#"{"$eq": [{"$turn": "completed"}, 3]}"#));
         let body = b.evaluate(id, "body", r#"{"index": {"$turn": "index"}, "before": {"$turn": "previous"}}"#);
@@ -293,7 +293,7 @@ fn the_body_counts_from_zero_and_the_condition_counts_what_is_done() {
 }
 
 #[test]
-fn before_the_first_turn_nothing_is_completed_and_nothing_was_given() {
+fn before_the_first_iteration_the_index_is_zero_and_the_previous_result_null() {
     let program = looped(|b, id| {
         let zero = json(r#"{"$eq": [[{"$turn": "completed"}, {"$turn": "previous"}], [0, null]]}"#);
         let condition = b.condition(zero);
@@ -325,13 +325,13 @@ fn an_inner_loop_starts_afresh_each_time_it_is_entered() {
 }
 
 #[test]
-fn a_turns_variables_end_with_it() {
+fn iteration_variables_end_with_the_iteration() {
     let mut b = Builder::new();
     b.looping(None, "loop", |b, id| {
         let body = b.sequence(id, "body", |b, id| {
             let seen = b.evaluate(id, "seen", r#"{"$var": "mine"}"#);
             let set = b.node(id, "set", |b, _| {
-                let write = Write { level: windlass_value::Level::Turn, ..b.writes("mine", WriteOp::Set, "1") };
+                let write = Write { level: windlass_value::Level::Iteration, ..b.writes("mine", WriteOp::Set, "1") };
                 NodeKind::lone(Action::Write(write))
             });
             let after = b.evaluate(id, "after", r#"{"$var": "mine"}"#);
@@ -341,9 +341,9 @@ fn a_turns_variables_end_with_it() {
     });
     let program = b.load();
     let sim = ran(&program);
-    for turn in 0..2 {
-        assert_eq!(sim.end_of(&format!("loop[{turn}].body.seen")).unwrap().1, Value::Null);
-        assert_eq!(sim.end_of(&format!("loop[{turn}].body.after")).unwrap().1, Value::Int(1));
+    for iteration in 0..2 {
+        assert_eq!(sim.end_of(&format!("loop[{iteration}].body.seen")).unwrap().1, Value::Null);
+        assert_eq!(sim.end_of(&format!("loop[{iteration}].body.after")).unwrap().1, Value::Int(1));
     }
 }
 
@@ -363,7 +363,7 @@ fn results_are_in_index_order_however_turns_end() {
 }
 
 #[test]
-fn exactly_so_many_turns_run_at_once() {
+fn exactly_max_concurrency_iterations_run_concurrently() {
     let program = looped(|b, id| {
         let items = range(b, 7);
         each(items, 3, b.effect(id, "body", "0"))
@@ -382,13 +382,13 @@ fn exactly_so_many_turns_run_at_once() {
 }
 
 #[test]
-fn a_cancelled_turn_keeps_its_slot_until_its_worker_confirms() {
+fn a_cancelled_iteration_keeps_its_slot_until_its_worker_confirms() {
     let mut b = Builder::new();
     b.looping(None, "loop", |b, id| {
         let items = range(b, 3);
         let body = b.effect(id, "body", "0");
         b.at(body).timeout = Some(Timeout { after: Amount::Fixed(secs(1)), status: Status::TimedOut });
-        Loop { on_turn_failure: TurnFailure::Count, ..each(items, 1, body) }
+        Loop { on_iteration_failure: IterationFailure::Count, ..each(items, 1, body) }
     });
     let program = b.load();
     let mut sim = begun(&program);
@@ -408,16 +408,16 @@ fn a_cancelled_turn_keeps_its_slot_until_its_worker_confirms() {
 
 // Failed turns.
 
-fn policy(on_turn_failure: TurnFailure, collect: Collect) -> Program {
+fn policy(on_iteration_failure: IterationFailure, collect: Collect) -> Program {
     looped(|b, id| {
         let items = range(b, 4);
-        Loop { on_turn_failure, collect, ..each(items, 2, b.effect(id, "body", "0")) }
+        Loop { on_iteration_failure: on_turn_failure: on_iteration_failure, collect, ..each(items, 2, b.effect(id, "body", "0")) }
     })
 }
 
 /// Runs four turns, those with a `true` failing.
-fn with_failures(on_turn_failure: TurnFailure, fails: [bool; 4]) -> (Status, String, Value) {
-    let program = policy(on_turn_failure, Collect::Stats);
+fn with_failures(on_iteration_failure: IterationFailure, fails: [bool; 4]) -> (Status, String, Value) {
+    let program = policy(on_iteration_failure, Collect::Stats);
     let mut sim = Sim::new(
         &program,
         Box::new(move |job, _, _| {
@@ -431,7 +431,7 @@ fn with_failures(on_turn_failure: TurnFailure, fails: [bool; 4]) -> (Status, Str
 }
 
 #[test]
-fn policies_decide_what_a_failed_turn_means() {
+fn policies_decide_the_effect_of_a_failed_iteration() {
     let stats =
         |total, success, failed| Value::object([("total", total), ("success", success), ("failed", failed as u64)]);
     let one = [false, true, false, false];
@@ -439,19 +439,19 @@ fn policies_decide_what_a_failed_turn_means() {
     let last = [false, false, false, true];
     let (failed, fine) = (Status::Failed, Status::Succeeded);
     let items = || "items".to_owned();
-    assert_eq!(with_failures(TurnFailure::FailAtEnd, one), (failed, items(), stats(4, 3, 1)));
-    assert_eq!(with_failures(TurnFailure::FailAtEnd, [false; 4]), (fine, items(), stats(4, 4, 0)));
-    assert_eq!(with_failures(TurnFailure::Count, two), (fine, items(), stats(4, 2, 2)));
-    assert_eq!(with_failures(TurnFailure::LastDecides, two), (fine, items(), stats(4, 2, 2)));
-    assert_eq!(with_failures(TurnFailure::LastDecides, last), (failed, items(), stats(4, 3, 1)));
-    assert_eq!(with_failures(TurnFailure::Tolerate(1), one), (fine, items(), stats(4, 3, 1)));
-    let (status, reason, _) = with_failures(TurnFailure::Tolerate(1), two);
+    assert_eq!(with_failures(IterationFailure::FailAtEnd, one), (failed, items(), stats(4, 3, 1)));
+    assert_eq!(with_failures(IterationFailure::FailAtEnd, [false; 4]), (fine, items(), stats(4, 4, 0)));
+    assert_eq!(with_failures(IterationFailure::Count, two), (fine, items(), stats(4, 2, 2)));
+    assert_eq!(with_failures(IterationFailure::LastDecides, two), (fine, items(), stats(4, 2, 2)));
+    assert_eq!(with_failures(IterationFailure::LastDecides, last), (failed, items(), stats(4, 3, 1)));
+    assert_eq!(with_failures(IterationFailure::Tolerate(1), one), (fine, items(), stats(4, 3, 1)));
+    let (status, reason, _) = with_failures(IterationFailure::Tolerate(1), two);
     assert_eq!((status, &*reason), (failed, "failed"));
 }
 
 #[test]
-fn stop_calls_the_rest_off_and_keeps_the_cause() {
-    let program = policy(TurnFailure::Stop { running_finish: false }, Collect::Stats);
+fn stop_cancels_the_other_iterations_and_keeps_the_cause() {
+    let program = policy(IterationFailure::Stop { running_finish: false }, Collect::Stats);
     let mut sim = begun(&program);
     sim.fail("loop[0].body");
     let cancels = |command: &Command| matches!(command, Command::CancelWorker { .. });
@@ -465,8 +465,8 @@ fn stop_calls_the_rest_off_and_keeps_the_cause() {
 }
 
 #[test]
-fn stop_may_let_running_turns_finish() {
-    let program = policy(TurnFailure::Stop { running_finish: true }, Collect::List);
+fn stop_may_let_running_iterations_finish() {
+    let program = policy(IterationFailure::Stop { running_finish: true }, Collect::List);
     let mut sim = begun(&program);
     sim.fail("loop[0].body");
     assert_eq!(sim.open_paths(), ["loop[1].body"]);
@@ -492,11 +492,11 @@ fn a_condition_that_gives_no_truth_fails_the_loop() {
 
 #[test]
 fn break_when_ends_the_loop_as_succeeded() {
-    for on_turn_failure in [TurnFailure::FailAtEnd, TurnFailure::LastDecides, TurnFailure::Count] {
+    for on_iteration_failure in [IterationFailure::FailAtEnd, IterationFailure::LastDecides, IterationFailure::Count] {
         let program = looped(|b, id| {
             let items = range(b, 9);
             let break_when = Some(b.condition(json(r#"{"$eq": [{"$turn": "previous"}, "enough"]}"#)));
-            Loop { break_when, on_turn_failure, ..each(items, 3, b.effect(id, "body", "0")) }
+            Loop { break_when, on_iteration_failure: on_turn_failure: on_iteration_failure, ..each(items, 3, b.effect(id, "body", "0")) }
         });
         let mut sim = begun(&program);
         sim.succeed("loop[0].body", "go on").succeed("loop[1].body", "enough").pass(secs(10));
@@ -511,7 +511,7 @@ fn a_loop_that_makes_no_progress_stalls() {
         let program = looped(|b, id| {
             let body = b.evaluate(id, "body", r#"{"$lt": [{"$turn": "index"}, 2]}"#);
             let watch = b.expr(r#"{"$turn": "previous"}"#);
-            Loop { stall: Some(Stall { watch, turns: 3 }), on_exhausted, ..repeat(20, body) }
+            Loop { stall: Some(Stall { watch, iterations: 3 }), on_exhausted, ..repeat(20, body) }
         });
         let sim = ran(&program);
         (sim.status(), sim.loop_end("loop"))
@@ -532,7 +532,7 @@ fn judged(in_flight: u64) -> Program {
 }
 
 #[test]
-fn a_judge_looks_at_every_turn_and_ends_the_loop() {
+fn a_judge_checks_every_iteration_and_ends_the_loop() {
     let program = judged(1);
     let mut sim = begun(&program);
     sim.succeed("loop[0].judge", json(r#"{"done": false}"#)).pass(secs(1));
@@ -559,7 +559,7 @@ fn a_judge_that_may_not_fail_fails_the_loop() {
 }
 
 #[test]
-fn judges_of_turns_at_once_do_not_meet() {
+fn judges_of_concurrent_iterations_are_independent() {
     let program = judged(2);
     let mut sim = begun(&program);
     assert_eq!(sim.open_paths(), ["loop[0].judge", "loop[1].judge"]);
@@ -583,7 +583,7 @@ fn a_delay_that_fails_after_a_judge_fails_the_loop() {
 
 #[test]
 fn a_cancelled_loop_says_so_once_and_keeps_what_it_has() {
-    let program = policy(TurnFailure::FailAtEnd, Collect::List);
+    let program = policy(IterationFailure::FailAtEnd, Collect::List);
     let mut sim = begun(&program);
     sim.succeed("loop[1].body", "done").cancel().pass(secs(10));
     assert_eq!((sim.status(), sim.loop_end("loop").0), (Status::Cancelled, "cancelled".to_owned()));
@@ -607,14 +607,14 @@ fn a_loops_own_timeout_is_a_timeout_of_the_loop() {
 }
 
 #[test]
-fn only_the_last_turn_carries_the_reason() {
+fn only_the_last_iteration_has_the_reason() {
     let program = looped(|b, id| repeat(3, b.evaluate(id, "body", "0")));
-    let reasons: Vec<_> = ran(&program).turns.iter().map(|turn| turn.reason).collect();
+    let reasons: Vec<_> = ran(&program).iterations.iter().map(|iteration| iteration.reason).collect();
     assert_eq!(reasons, [None, None, Some(Reason::Count)]);
-    let program = policy(TurnFailure::Stop { running_finish: false }, Collect::List);
+    let program = policy(IterationFailure::Stop { running_finish: false }, Collect::List);
     let mut sim = begun(&program);
     sim.fail("loop[0].body").pass(secs(10));
-    let reasons: Vec<_> = sim.turns.iter().map(|turn| (turn.index, turn.reason)).collect();
+    let reasons: Vec<_> = sim.iterations.iter().map(|iteration| (iteration.index, iteration.reason)).collect();
     assert_eq!(reasons, [(0, None), (1, Some(Reason::Failed))]);
 }
 
@@ -697,7 +697,7 @@ fn long_lists_are_cut_into_chunks_on_both_ends() {
 }
 
 #[test]
-fn far_into_a_loop_turns_that_only_compute_are_told_of_together() {
+fn late_computed_iterations_are_published_together() {
     let mut b = Builder::new();
     b.looping(None, "loop", |b, id| {
         let body = b.sequence(id, "body", |b, id| {
@@ -712,24 +712,23 @@ fn far_into_a_loop_turns_that_only_compute_are_told_of_together() {
         });
         repeat(12, body)
     });
-    let program = b.load_with(Limits { loop_quiet_from_turn: 5, slice_turns: 9, ..Limits::default() });
+    let program = b.load_with(Limits { loop_quiet_from_iteration: 5, slice_iterations: 9, ..Limits::default() });
     let sim = ran(&program);
-    let loud = sim.events.iter().filter(|event| (5..12).any(|turn| event.path.starts_with(&format!("loop[{turn}]"))));
+    let loud = sim.events.iter().filter(|event| (5..12).any(|iteration| event.path.starts_with(&format!("loop[{iteration}]"))));
     assert_eq!(loud.count(), 0, "no event from inside a quiet turn");
     assert_eq!(sim.events_of("loop.iteration.done").iter().filter(|event| event.path.len() == 7).count(), 5);
-    let field =
-        |event: &support::observed_event::SeenEvent, name: &str| event.data.get(name).and_then(Value::as_int).unwrap();
+    let field = |event: &support::observed_event::SeenEvent, name: &str| event.data.get(name).and_then(Value::as_int).unwrap();
     let published: Vec<(i64, i64)> =
         sim.events_of("loop.progress").iter().map(|event| (field(event, "from"), field(event, "to"))).collect();
     assert!(published.len() > 1, "one for each slice: {published:?}");
     assert_eq!((published[0].0, published[published.len() - 1].1), (5, 11));
     assert!(published.windows(2).all(|pair| pair[0].1 + 1 == pair[1].0), "without a gap: {published:?}");
-    assert_eq!(sim.turns.iter().filter(|turn| &*turn.loop_path == "loop").count(), 12, "history has every turn");
+    assert_eq!(sim.iterations.iter().filter(|iteration| &*iteration.loop_path == "loop").count(), 12, "history has every turn");
 }
 
 #[test]
-fn turns_that_leave_the_reducer_are_never_quiet() {
-    let limits = Limits { loop_quiet_from_turn: 1, ..Limits::default() };
+fn iterations_with_jobs_are_always_published() {
+    let limits = Limits { loop_quiet_from_iteration: 1, ..Limits::default() };
     let program = looped_with(limits, |b, id| repeat(4, b.effect(id, "body", "0")));
     let sim = ran(&program);
     assert_eq!((sim.count("loop.iteration.done"), sim.count("loop.progress")), (4, 0));
@@ -750,7 +749,7 @@ fn a_long_computation_is_cut_into_slices_with_the_same_result() {
             });
             repeat(5, body)
         });
-        let program = b.load_with(Limits { slice_turns, slice_items, ..Limits::default() });
+        let program = b.load_with(Limits { slice_iterations: slice_turns, slice_items, ..Limits::default() });
         let sim = ran(&program);
         (
             sim.output(),
@@ -760,15 +759,15 @@ fn a_long_computation_is_cut_into_slices_with_the_same_result() {
     };
     let (output, events, ticks) = sliced(1_000, 50_000);
     assert_eq!(ticks, 1, "all in the tick of the start");
-    for (turns, items) in [(1, 50_000), (3, 50_000), (1_000, 1), (1_000, 7), (2, 5)] {
-        let (other, other_events, other_ticks) = sliced(turns, items);
+    for (iterations, items) in [(1, 50_000), (3, 50_000), (1_000, 1), (1_000, 7), (2, 5)] {
+        let (other, other_events, other_ticks) = sliced(iterations, items);
         assert!(other_ticks > 3, "it yields");
         assert_eq!((&other, &other_events), (&output, &events));
     }
 }
 
 #[test]
-fn memory_and_the_cost_of_a_tick_do_not_grow_with_the_turns_behind() {
+fn memory_and_tick_cost_do_not_grow_with_completed_iterations() {
     for each_item in [false, true] {
         let limits = Limits { loop_results_kept: 10, loop_chunk_items: 4, ..Limits::default() };
         let program = looped_with(limits, |b, id| {
@@ -794,7 +793,7 @@ fn memory_and_the_cost_of_a_tick_do_not_grow_with_the_turns_behind() {
 }
 
 #[test]
-fn a_cut_turn_and_a_late_answer_do_not_disturb_the_next() {
+fn a_cancelled_iteration_and_a_late_report_do_not_disturb_the_next() {
     let mut b = Builder::new();
     b.looping(None, "loop", |b, id| {
         let items = range(b, 3);

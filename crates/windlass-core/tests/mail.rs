@@ -131,7 +131,7 @@ fn nobody_writes_to_itself() {
 
 #[test]
 fn who_is_nowhere_is_told_why() {
-    let program = crew(TurnPath::Brackets);
+    let program = crew(IterationPath::Brackets);
     let mut sim = on(&program);
     for (to, why) in [
         ("", "missing"),
@@ -151,7 +151,7 @@ fn who_is_nowhere_is_told_why() {
 }
 
 /// `boss` beside a loop with two turns at once, each an actor `worker` and an actor `other`.
-fn crew(turn_path: TurnPath) -> Program {
+fn crew(iteration_path: IterationPath) -> Program {
     let mut b = Builder::new();
     let root = b.together(None, "root", |b, id| {
         let boss = actor(b, id, "boss");
@@ -159,7 +159,7 @@ fn crew(turn_path: TurnPath) -> Program {
             let items = b.expr(r#"{"$range": 3}"#);
             let body = b.together(id, "body", |b, id| vec![actor(b, id, "worker"), actor(b, id, "other")]);
             b.at(body).hidden = true;
-            Loop { turn_path, ..each(items, 2, body) }
+            Loop { iteration_path: turn_path: iteration_path, ..each(items, 2, body) }
         });
         vec![boss, looping]
     });
@@ -168,8 +168,8 @@ fn crew(turn_path: TurnPath) -> Program {
 }
 
 #[test]
-fn turns_may_be_written_either_way() {
-    for shown in [TurnPath::Brackets, TurnPath::Dots] {
+fn iterations_may_be_written_in_either_style() {
+    for shown in [IterationPath::Brackets, IterationPath::Dots] {
         let program = crew(shown);
         let mut sim = on(&program);
         for to in ["loop[1].worker", "loop.1.worker", "1.worker", " loop [1] . worker "] {
@@ -183,7 +183,7 @@ fn turns_may_be_written_either_way() {
 
 #[test]
 fn a_bare_name_is_enough_while_only_one_has_it() {
-    let program = crew(TurnPath::Brackets);
+    let program = crew(IterationPath::Brackets);
     let mut sim = on(&program);
     let answer = post(&mut sim, "boss", "worker", "who?");
     assert_eq!((fate(&answer), known(&answer)), ("unknown-step".into(), vec!["loop[0].worker", "loop[1].worker"]));
@@ -203,13 +203,13 @@ fn a_bare_name_is_enough_while_only_one_has_it() {
 }
 
 #[test]
-fn a_turn_that_has_ended_and_one_that_has_not_begun_get_nothing() {
-    for turn_path in [TurnPath::Brackets, TurnPath::Dots] {
-        let program = crew(turn_path);
+fn ended_and_unstarted_iterations_get_no_mail() {
+    for iteration_path in [IterationPath::Brackets, IterationPath::Dots] {
+        let program = crew(iteration_path);
         let mut sim = on(&program);
-        let at = |turn: u64, who: &str| match turn_path {
-            TurnPath::Brackets => format!("loop[{turn}].{who}"),
-            TurnPath::Dots => format!("loop.{turn}.{who}"),
+        let at = |iteration: u64, who: &str| match iteration_path {
+            IterationPath::Brackets => format!("loop[{iteration}].{who}"),
+            IterationPath::Dots => format!("loop.{iteration}.{who}"),
         };
         says(&mut sim, &at(0, "worker"), "end");
         assert_eq!(posted(&mut sim, "boss", "loop[0].worker"), CLOSED);
@@ -226,7 +226,7 @@ fn a_turn_that_has_ended_and_one_that_has_not_begun_get_nothing() {
 
 #[test]
 fn what_wraps_others_says_whom_to_write_to() {
-    let program = crew(TurnPath::Brackets);
+    let program = crew(IterationPath::Brackets);
     let mut sim = on(&program);
     let answer = post(&mut sim, "boss", "loop", "all of you");
     assert_eq!(fate(&answer), "unknown-step");

@@ -364,7 +364,7 @@ fn bustle(seed: u64, tight: bool) -> Program {
             let looping = b.looping(Some(id), "loop", |b, id| {
                 let items = b.expr(r#"{"$range": 4}"#);
                 let worker = settling_actor(b, id, "worker", "hub", secs(1));
-                Loop { on_turn_failure: TurnFailure::Count, ..each(items, 2, worker) }
+                Loop { on_iteration_failure: IterationFailure::Count, ..each(items, 2, worker) }
             });
             let last = settling_actor(b, Some(id), "last", "hub", secs(3));
             let accepts = windlass_core::StatusSet::of([Status::Succeeded]);
@@ -504,16 +504,16 @@ fn actors_by_chance_reach_every_corner() {
 
 /// A hub beside a loop of so many turns, each a node with a mailbox that reports to the hub, writes to it, is written to by a
 /// node inside, and reads; the hub reads now and then.
-fn long(turns: u64) -> Program {
+fn long(iterations: u64) -> Program {
     let mut b = Builder::new();
     let root = b.together(None, "root", |b, id| {
         let hub = b.looping(id, "hub", |b, id| {
             let reads = b.node(id, "reads", |_, _| NodeKind::Wait(Wait::Mail { blocks: true, settles: None }));
             b.at(reads).hidden = true;
             let empty = b.condition(json(r#"{"$eq": [{"$len": {"$turn": "previous"}}, 0]}"#));
-            Loop { check: Check::After { condition: empty, stop_when: true }, ..repeat(20 * turns, reads) }
+            Loop { check: Check::After { condition: empty, stop_when: true }, ..repeat(20 * iterations, reads) }
         });
-        b.at(hub).mailbox = Some(mailbox(20 * turns));
+        b.at(hub).mailbox = Some(mailbox(20 * iterations));
         let looping = b.looping(id, "loop", |b, id| {
             let body = b.node(id, "worker", |b, id| {
                 let post = |b: &mut Builder, label: &str, to: &str| {
@@ -533,7 +533,7 @@ fn long(turns: u64) -> Program {
             });
             b.at(body).mailbox = Some(mailbox(3));
             b.at(body).reports_to = Some("hub".into());
-            Loop { limits: LoopLimits { turns: Some(Amount::Fixed(turns)), ..no_limits() }, ..repeat(turns, body) }
+            Loop { limits: LoopLimits { iterations: Some(Amount::Fixed(iterations)), ..no_limits() }, ..repeat(iterations, body) }
         });
         vec![hub, looping]
     });
@@ -542,9 +542,9 @@ fn long(turns: u64) -> Program {
 }
 
 #[test]
-fn turns_with_mail_leave_nothing_behind() {
-    let turns = 20_000;
-    let program = long(turns);
+fn iterations_with_mail_leave_nothing_behind() {
+    let iterations = 20_000;
+    let program = long(iterations);
     let mut sim = Sim::new(&program, support::world::echo());
     sim.start();
     let mut sizes = Vec::new();
@@ -554,8 +554,8 @@ fn turns_with_mail_leave_nothing_behind() {
         sim.outputs.clear();
         sim.journal.clear();
     }
-    assert!(sim.state.mail.numbers >= 4 * turns, "{} mails", sim.state.mail.numbers);
-    assert_eq!((sim.loop_end("hub").0.as_str(), sim.loop_end("loop").1), ("condition", turns as i64));
+    assert!(sim.state.mail.numbers >= 4 * iterations, "{} mails", sim.state.mail.numbers);
+    assert_eq!((sim.loop_end("hub").0.as_str(), sim.loop_end("loop").1), ("condition", iterations as i64));
     assert_eq!(drops(&sim), [""; 0], "it is read as the turns go on");
     let (early, late) = (sizes[1], sizes[sizes.len() - 3]);
     assert!(sizes.len() >= 5 && late < early + 2_000, "the state grows: {sizes:?}");

@@ -284,7 +284,7 @@ fn equal_chunks_are_fetched_once() {
 }
 
 #[test]
-fn levels_reach_the_run_or_the_turn() {
+fn levels_select_the_run_or_the_iteration() {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| {
         let looping = b.looping(id, "loop", |b, id| {
@@ -293,7 +293,7 @@ fn levels_reach_the_run_or_the_turn() {
                     let write = Write { level, ..b.writes(name, WriteOp::Set, r#"{"$turn": "index"}"#) };
                     b.node(id, name, |_, _| NodeKind::lone(Action::Write(write)))
                 };
-                vec![write(b, "run", Level::Run), write(b, "turn", Level::Turn)]
+                vec![write(b, "run", Level::Run), write(b, "turn", Level::Iteration)]
             });
             repeat(3, body)
         });

@@ -8,20 +8,20 @@ use support::*;
 use windlass_core::plan::*;
 use windlass_core::state::Body;
 use windlass_core::{Limits, Program, Status};
-use windlass_value::{TurnRecords, Value};
+use windlass_value::{IterationRecords, Value};
 
-fn recorded(sim: &Sim) -> TurnRecords {
+fn recorded(sim: &Sim) -> IterationRecords {
     let scope = sim.state.scopes.get(sim.state.root_scope).unwrap();
-    let loops = scope.outcomes.iter().filter_map(|(_, outcome)| outcome.turns.as_ref());
+    let loops = scope.outcomes.iter().filter_map(|(_, outcome)| outcome.loop_summary.as_ref());
     match loops.map(|turns| turns.records.clone()).next().unwrap() {
-        TurnRecords::None => TurnRecords::None,
-        TurnRecords::Last(record) => TurnRecords::Last(sim.values.whole(&record)),
-        TurnRecords::All(records) => TurnRecords::All(sim.values.whole(&records)),
+        IterationRecords::None => IterationRecords::None,
+        IterationRecords::Last(record) => IterationRecords::Last(sim.values.whole(&record)),
+        IterationRecords::All(records) => IterationRecords::All(sim.values.whole(&records)),
     }
 }
 
 /// Every turn writes down its item and how its two actions ended.
-fn recording(in_flight: u64, keep: Keep, on_turn_failure: TurnFailure) -> Program {
+fn recording(in_flight: u64, keep: Keep, on_iteration_failure: IterationFailure) -> Program {
     looped(|b, id| {
         let items = range(b, 3);
         let body = b.node(id, "body", |b, id| {
@@ -33,47 +33,47 @@ fn recording(in_flight: u64, keep: Keep, on_turn_failure: TurnFailure) -> Progra
             ]))
         });
         let value = b.expr(r#"[{"$turn": "item"}, {"$status": "one"}, {"$status": "two"}]"#);
-        Loop { records: Some(Records::new(value, keep)), on_turn_failure, ..each(items, in_flight, body) }
+        Loop { records: Some(Records::new(value, keep)), on_iteration_failure: on_turn_failure: on_iteration_failure, ..each(items, in_flight, body) }
     })
 }
 
 #[test]
-fn every_turn_is_written_down_in_index_order() {
-    let program = recording(3, Keep::All, TurnFailure::FailAtEnd);
+fn every_iteration_is_recorded_in_index_order() {
+    let program = recording(3, Keep::All, IterationFailure::FailAtEnd);
     let mut sim = begun(&program);
     sim.succeed("loop[2].body.one", 1u32).fail("loop[1].body.one").succeed("loop[0].body.one", 1u32);
     let expected = r#"[[0, "succeeded", "succeeded"], [1, "failed", "skipped"], [2, "succeeded", "succeeded"]]"#;
-    assert_eq!((sim.status(), recorded(&sim)), (Status::Failed, TurnRecords::All(json(expected))));
+    assert_eq!((sim.status(), recorded(&sim)), (Status::Failed, IterationRecords::All(json(expected))));
 }
 
 #[test]
-fn the_last_turn_by_index_is_written_down() {
-    let program = recording(3, Keep::Last, TurnFailure::Count);
+fn the_last_iteration_by_index_is_recorded() {
+    let program = recording(3, Keep::Last, IterationFailure::Count);
     let mut sim = begun(&program);
     sim.fail("loop[2].body.one").succeed("loop[1].body.one", 1u32).succeed("loop[0].body.one", 1u32);
-    assert_eq!(recorded(&sim), TurnRecords::Last(json(r#"[2, "failed", "skipped"]"#)));
+    assert_eq!(recorded(&sim), IterationRecords::Last(json(r#"[2, "failed", "skipped"]"#)));
 }
 
 #[test]
-fn a_turn_that_stops_the_loop_is_written_down_and_one_that_is_called_off_is_not() {
-    let program = recording(2, Keep::All, TurnFailure::Stop { running_finish: false });
+fn an_iteration_that_stops_the_loop_is_recorded_and_a_cancelled_one_is_not() {
+    let program = recording(2, Keep::All, IterationFailure::Stop { running_finish: false });
     let mut sim = begun(&program);
     sim.fail("loop[1].body.one").pass(secs(30));
-    assert_eq!(recorded(&sim), TurnRecords::All(json(r#"[null, [1, "failed", "skipped"]]"#)));
+    assert_eq!(recorded(&sim), IterationRecords::All(json(r#"[null, [1, "failed", "skipped"]]"#)));
 }
 
 #[test]
-fn turns_that_may_finish_are_written_down_too() {
-    let program = recording(2, Keep::All, TurnFailure::Stop { running_finish: true });
+fn iterations_allowed_to_finish_are_recorded() {
+    let program = recording(2, Keep::All, IterationFailure::Stop { running_finish: true });
     let mut sim = begun(&program);
     sim.fail("loop[0].body.one").succeed("loop[1].body.one", 1u32);
     let expected = r#"[[0, "failed", "skipped"], [1, "succeeded", "succeeded"]]"#;
-    assert_eq!((sim.status(), recorded(&sim)), (Status::Failed, TurnRecords::All(json(expected))));
+    assert_eq!((sim.status(), recorded(&sim)), (Status::Failed, IterationRecords::All(json(expected))));
 }
 
 #[test]
-fn a_loop_without_turns_has_nothing_to_write_down() {
-    for (keep, expected) in [(Keep::Last, TurnRecords::Last(Value::Null)), (Keep::All, TurnRecords::All(json("[]")))] {
+fn a_loop_without_iterations_records_nothing() {
+    for (keep, expected) in [(Keep::Last, IterationRecords::Last(Value::Null)), (Keep::All, IterationRecords::All(json("[]")))] {
         let program = looped(|b, id| {
             let items = range(b, 0);
             let records = Some(Records::new(b.expr("1"), keep));
@@ -117,7 +117,7 @@ fn records_of_long_loops_do_not_stay_in_memory() {
         }
         sim.step();
     }
-    let TurnRecords::All(records) = recorded(&sim) else { panic!("all are kept") };
+    let IterationRecords::All(records) = recorded(&sim) else { panic!("all are kept") };
     let first = |record: &Value| record.as_list().unwrap()[0].as_int().unwrap();
     assert_eq!(records.as_list().unwrap().iter().map(first).collect::<Vec<_>>(), (0..2_005).collect::<Vec<_>>());
 }
@@ -127,17 +127,17 @@ fn records_of_long_loops_do_not_stay_in_memory() {
 const ENTRY: &str = r#"{"city": {"$turn": "item"}, "status": {"$var": "status"}, "data": {"$var": "output"},
                         "why": {"$get": [{"$var": "error"}, "code"]}}"#;
 
-fn entered(in_flight: u64, collect: Collect, on_turn_failure: TurnFailure, entry: &str) -> Program {
+fn entered(in_flight: u64, collect: Collect, on_iteration_failure: IterationFailure, entry: &str) -> Program {
     looped(|b, id| {
         let items = range(b, 3);
         let body = b.effect(id, "body", "0");
-        Loop { entry: Some(b.expr(entry)), collect, on_turn_failure, ..each(items, in_flight, body) }
+        Loop { entry: Some(b.expr(entry)), collect, on_iteration_failure: on_turn_failure: on_iteration_failure, ..each(items, in_flight, body) }
     })
 }
 
 #[test]
-fn entries_tell_of_good_and_failed_turns_in_index_order() {
-    let program = entered(3, Collect::Stats, TurnFailure::Count, ENTRY);
+fn entries_cover_successful_and_failed_iterations_in_index_order() {
+    let program = entered(3, Collect::Stats, IterationFailure::Count, ENTRY);
     let mut sim = begun(&program);
     sim.succeed("loop[2].body", "c").fail("loop[1].body").succeed("loop[0].body", "a");
     let expected = r#"{"results": [{"city": 0, "status": "success", "data": "a", "why": null},
@@ -145,14 +145,14 @@ fn entries_tell_of_good_and_failed_turns_in_index_order() {
                                    {"city": 2, "status": "success", "data": "c", "why": null}],
                        "stats": {"total": 3, "success": 2, "failed": 1}}"#;
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, json(expected)));
-    let told = sim.events_of("loop.iteration.done");
-    assert_eq!(told[0].data.get("result"), Some(&"c".into()), "a turn's result is what its body gave");
+    let iterations_done = sim.events_of("loop.iteration.done");
+    assert_eq!(iterations_done[0].data.get("result"), Some(&"c".into()), "a turn's result is what its body gave");
 }
 
 /// A turn that stops the loop has its entry; one that the loop calls off has none.
 #[test]
-fn a_turn_that_is_called_off_has_no_entry() {
-    let program = entered(3, Collect::List, TurnFailure::Stop { running_finish: false }, ENTRY);
+fn a_cancelled_iteration_has_no_entry() {
+    let program = entered(3, Collect::List, IterationFailure::Stop { running_finish: false }, ENTRY);
     let mut sim = begun(&program);
     sim.fail("loop[0].body").pass(secs(60));
     let results = sim.output();
@@ -163,11 +163,11 @@ fn a_turn_that_is_called_off_has_no_entry() {
 #[test]
 fn an_entry_that_cannot_be_worked_out_fails_the_loop_and_only_lists_have_any() {
     let fails = r#"{"$fail": "no entry"}"#;
-    let program = entered(1, Collect::List, TurnFailure::Count, fails);
+    let program = entered(1, Collect::List, IterationFailure::Count, fails);
     let sim = ran(&program);
     assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("failed".to_owned(), 1)));
     for collect in [Collect::Last, Collect::Report] {
-        let program = entered(1, collect, TurnFailure::Count, fails);
+        let program = entered(1, collect, IterationFailure::Count, fails);
         assert_eq!(ran(&program).status(), Status::Succeeded, "{collect:?}");
     }
 }
@@ -190,12 +190,12 @@ fn entries_of_a_long_loop_leave_the_state() {
 // What a turn knows of its loop.
 
 #[test]
-fn a_turn_knows_the_name_of_its_item_and_how_many_there_are() {
-    const KNOWN: &str = r#"[{"$turn": "name"}, {"$turn": "count"}, {"$turn": "item"}]"#;
+fn an_iteration_sees_the_item_name_and_the_item_count() {
+    const ITERATION_FACTS: &str = r#"[{"$turn": "name"}, {"$turn": "count"}, {"$turn": "item"}]"#;
     let program = looped(|b, id| {
         let items = range(b, 2);
         let body = b.looping(id, "inner", |b, id| {
-            let body = b.evaluate(id, "known", KNOWN);
+            let body = b.evaluate(id, "known", ITERATION_FACTS);
             Loop { collect: Collect::Last, ..repeat(1, body) }
         });
         Loop { item: Some("city".into()), ..each(items, 1, body) }
@@ -204,7 +204,7 @@ fn a_turn_knows_the_name_of_its_item_and_how_many_there_are() {
     assert_eq!(sim.output(), json(r#"[["city", null, 0], ["city", null, 1]]"#), "the loop inside has no items");
     let program = looped(|b, id| {
         let items = range(b, 2);
-        Loop { item: Some("city".into()), ..each(items, 1, b.evaluate(id, "body", KNOWN)) }
+        Loop { item: Some("city".into()), ..each(items, 1, b.evaluate(id, "body", ITERATION_FACTS)) }
     });
     assert_eq!(ran(&program).output(), json(r#"[["city", 2, 0], ["city", 2, 1]]"#));
 }

@@ -168,11 +168,11 @@ fn groups_take_turns_as_the_graph_says() {
 }
 
 #[test]
-fn turns_are_written_as_the_loop_says() {
-    for (turn_path, expected) in [(TurnPath::Brackets, "loop[1].body.step"), (TurnPath::Dots, "loop.1.body.step")] {
+fn iteration_paths_follow_the_loops_style() {
+    for (iteration_path, expected) in [(IterationPath::Brackets, "loop[1].body.step"), (IterationPath::Dots, "loop.1.body.step")] {
         let program = looped(|b, id| {
             let body = b.sequence(id, "body", |b, id| vec![b.effect(id, "step", "1")]);
-            Loop { turn_path, ..repeat(2, body) }
+            Loop { iteration_path: turn_path: iteration_path, ..repeat(2, body) }
         });
         let mut sim = Sim::new(&program, at_once());
         sim.start().run();

@@ -25,7 +25,7 @@ mod run;
 pub mod text;
 mod write;
 
-pub use model::{Arrow, Drawing, EventRole, Item, Passage, Shape, State, Turns, Why};
+pub use model::{Arrow, Drawing, EventRole, Item, Passage, Shape, State, IterationCounts, Why};
 pub use run::{NODES_MAX, RunDrawing};
 pub use write::Format;
 

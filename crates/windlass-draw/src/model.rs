@@ -38,7 +38,7 @@ pub struct Item {
     /// The path of its events, with `[]` for any turn of a loop. None for what has no events of its own.
     pub path: Option<String>,
     /// It is a loop: its turns are kept under its path.
-    pub turns: bool,
+    pub is_loop: bool,
 }
 
 /// What a box stands for.
@@ -139,7 +139,7 @@ pub struct Passage {
     pub took: Option<Duration>,
     /// The most tries that one of its runs has needed.
     pub attempts: u32,
-    pub turns: Option<Turns>,
+    pub iterations: Option<IterationCounts>,
     /// The code of the error that it failed with last.
     pub error: Option<Arc<str>>,
     /// The number of the step run, and of the worker that had it.
@@ -151,7 +151,7 @@ pub struct Passage {
 
 /// The turns of a loop, over all its entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Turns {
+pub struct IterationCounts {
     pub ended: u64,
     pub failed: u64,
     /// The most that there can be, if that is known.
@@ -243,7 +243,7 @@ impl Passage {
             started_at: None,
             took: None,
             attempts: 0,
-            turns: None,
+            iterations: None,
             error: None,
             firing: None,
             worker: None,
@@ -262,7 +262,7 @@ impl Passage {
         if self.attempts > 1 {
             parts.push(format!("{}{} tries", if self.runs > 1 { "up to " } else { "" }, self.attempts));
         }
-        parts.extend(self.turns.as_ref().map(Turns::line));
+        parts.extend(self.iterations.as_ref().map(IterationCounts::line));
         parts.extend(self.worker.map(|worker| format!("worker {worker}")));
         parts.join(", ")
     }
@@ -292,7 +292,7 @@ fn word(state: State) -> String {
     state.as_str().replace('_', " ")
 }
 
-impl Turns {
+impl IterationCounts {
     /// `15 turns, condition`; `15 of 100 turns` while it goes on.
     fn line(&self) -> String {
         let failed = if self.failed > 0 { format!(" ({} failed)", self.failed) } else { String::new() };
@@ -318,7 +318,7 @@ impl Item {
             items: Vec::new(),
             passage: None,
             path: None,
-            turns: false,
+            is_loop: false,
         }
     }
 

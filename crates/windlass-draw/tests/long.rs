@@ -95,7 +95,7 @@ fn folding_early_or_late_draws_the_same() {
 }
 
 #[test]
-fn turns_without_end_are_one_box() {
+fn unbounded_iterations_are_one_box() {
     let plan = plan_of(&folder("plans").join("nested.loom.json"));
     let mut drawing = RunDrawing::new(&plan);
     let mut event = |seq: u64, kind: &str, path: String, data: serde_json::Value| {
@@ -112,6 +112,6 @@ fn turns_without_end_are_one_box() {
     event(1_003, "loop.progress", "rows".to_owned(), json!({ "from": 1000, "to": 1999, "failed": 5 }));
     let drawn = drawing.finish();
     let rows = drawn.items[0].passage.as_ref().unwrap();
-    let turns = rows.turns.as_ref().unwrap();
+    let turns = rows.iterations.as_ref().unwrap();
     assert_eq!((turns.ended, turns.failed, turns.most, rows.state), (2_000, 105, Some(5_000), State::Running));
 }

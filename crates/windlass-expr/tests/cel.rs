@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use windlass_expr::cel::{Cel, names};
 use windlass_value::{
-    BlobHash, CompileError, EvalError, EvalErrorKind, Language, Level, Map, Meter, Mode, NodeView, PathPart, RunView,
-    Scope, Stored, Timestamp, TurnView, Value, parse_json, to_json,
+    BlobHash, CompileError, EvalError, EvalErrorKind, IterationView, Language, Level, Map, Meter, Mode, NodeView,
+    PathPart, RunView, Scope, Stored, Timestamp, Value, parse_json, to_json,
 };
 
 const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -90,7 +90,7 @@ impl Scope for TestScope {
             attempts: 1,
             started_at: NOW,
             ended_at: NOW,
-            records: Default::default(),
+            iteration_records: Default::default(),
             records_listed: None,
             usage: Value::Null,
         })
@@ -100,11 +100,11 @@ impl Scope for TestScope {
         None
     }
 
-    fn turn(&self, loop_name: Option<&str>) -> Option<TurnView> {
+    fn iteration(&self, loop_name: Option<&str>) -> Option<IterationView> {
         let index = self.given.get("index")?.as_int()?;
-        loop_name.is_none_or(|name| name == "around").then(|| TurnView {
+        loop_name.is_none_or(|name| name == "around").then(|| IterationView {
             loop_name: "around".into(),
-            index: index as u64,
+            iteration_index: index as u64,
             item: self.given.get("item").cloned().unwrap_or_default(),
             previous: self.given.get("turn").cloned().unwrap_or_default(),
             loop_started_at: NOW,

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use proptest::prelude::*;
 use windlass_expr::cel::{Cel, names};
 use windlass_value::{
-    EvalError, EvalErrorKind, Expression, Language, Level, Meter, MeterCaps, Mode, NodeView, RunView, Scope, Stored,
-    Timestamp, TurnView, Value,
+    EvalError, EvalErrorKind, Expression, IterationView, Language, Level, Meter, MeterCaps, Mode, NodeView, RunView,
+    Scope, Stored, Timestamp, Value,
 };
 
 /// One step `big-list` whose result is 200 numbers, and whose content is 300 kB of text.
@@ -43,7 +43,7 @@ impl Scope for Big {
             attempts: 1,
             started_at: Timestamp(0),
             ended_at: Timestamp(0),
-            records: Default::default(),
+            iteration_records: Default::default(),
             records_listed: None,
             usage: Value::Null,
         })
@@ -53,7 +53,7 @@ impl Scope for Big {
         None
     }
 
-    fn turn(&self, _loop_name: Option<&str>) -> Option<TurnView> {
+    fn iteration(&self, _loop_name: Option<&str>) -> Option<IterationView> {
         None
     }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use windlass_expr::jinja::{Jinja, names, references};
 use windlass_value::{
-    BlobHash, CompileError, EvalError, EvalErrorKind, Language, Level, Meter, Mode, NodeView, PathPart, RunView, Scope,
-    Stored, Timestamp, TurnView, Value, parse_json, to_json,
+    BlobHash, CompileError, EvalError, EvalErrorKind, IterationView, Language, Level, Meter, Mode, NodeView, PathPart,
+    RunView, Scope, Stored, Timestamp, Value, parse_json, to_json,
 };
 
 const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -98,7 +98,7 @@ impl Scope for TestScope {
         match level {
             Level::Run => of_run(),
             Level::Step => of_step(),
-            Level::Turn => of_turn().filter(|_| self.in_loop),
+            Level::Iteration => of_turn().filter(|_| self.in_loop),
             Level::Any => of_turn().filter(|_| self.in_loop).or_else(of_step).or_else(of_run),
         }
     }
@@ -119,7 +119,7 @@ impl Scope for TestScope {
             attempts: 1,
             started_at: NOW,
             ended_at: NOW,
-            records: Default::default(),
+            iteration_records: Default::default(),
             records_listed: Default::default(),
             usage: Value::Null,
         })
@@ -129,10 +129,10 @@ impl Scope for TestScope {
         None
     }
 
-    fn turn(&self, _loop_name: Option<&str>) -> Option<TurnView> {
-        self.in_loop.then(|| TurnView {
+    fn iteration(&self, _loop_name: Option<&str>) -> Option<IterationView> {
+        self.in_loop.then(|| IterationView {
             loop_name: "all".into(),
-            index: 1,
+            iteration_index: 1,
             item: json(r#"{"path": "/a", "page_size": 10}"#),
             previous: Value::Null,
             loop_started_at: NOW,
@@ -172,7 +172,7 @@ impl Scope for TestScope {
         let names: &[&str] = match level {
             Level::Run => &["count", "name"],
             Level::Step => &["label"],
-            Level::Turn => &["page", "has_more"],
+            Level::Iteration => &["page", "has_more"],
             Level::Any => &[],
         };
         names.iter().filter_map(|name| Some((Arc::from(*name), self.variable(level, name)?))).collect()
@@ -545,7 +545,7 @@ fn a_value_that_is_not_touched_costs_nothing() {
 }
 
 #[test]
-fn outside_loops_there_is_no_turn() {
+fn there_is_no_iteration_outside_loops() {
     let scope = TestScope { in_loop: false, ..TestScope::new(None) };
     let evaluate = |source: &str| run(&Value::from(source), Mode::Value, &scope);
     assert!(

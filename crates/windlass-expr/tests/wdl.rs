@@ -304,7 +304,7 @@ fn nesting_is_bounded() {
 }
 
 #[test]
-fn outside_loops_there_is_no_turn() {
+fn there_is_no_iteration_outside_loops() {
     let source = Value::from("@variables('loopIndex')");
     let expression = compile(&source, Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
     let error = expression.eval(&MockScope::without_loop(), &mut meter()).expect_err("no loop");

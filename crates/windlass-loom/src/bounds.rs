@@ -56,26 +56,26 @@ impl Compiler<'_> {
 
     fn stall(&mut self, node: &Node, inner: ScopeId) -> Option<Stall> {
         let mut object = Object::read(node, "`stall`", &mut self.diagnostics)?;
-        let (watch, turns) = (object.take("watch"), object.take("turns"));
+        let (watch, iterations) = (object.take("watch"), object.take("turns"));
         object.finish(codes::UNKNOWN_KEY, "`stall`", &mut self.diagnostics);
-        for (found, name) in [(watch, "watch"), (turns, "turns")] {
+        for (found, name) in [(watch, "watch"), (iterations, "turns")] {
             if found.is_none() {
                 let hint = "write {\"watch\": \"@outputs('step')\", \"turns\": 3}";
                 self.error(codes::MISSING_KEY, node.span, format!("`stall` has no `{name}`"), hint);
             }
         }
-        let turns = turns.and_then(|node| self.stall_turns(node));
+        let iterations = iterations.and_then(|node| self.stall_iterations(node));
         let watch = watch?;
         if watch.as_str().is_some_and(|text| !expr::is_expression(text)) {
             let hint = "watch an expression, such as \"@outputs('step')\"";
             self.error(codes::BAD_VALUE, watch.span, "`watch` never changes", hint);
         }
-        Some(Stall { watch: self.value(watch, inner), turns: turns? })
+        Some(Stall { watch: self.value(watch, inner), iterations: iterations? })
     }
 
-    fn stall_turns(&mut self, node: &Node) -> Option<u64> {
+    fn stall_iterations(&mut self, node: &Node) -> Option<u64> {
         match &node.kind {
-            Kind::Number(Value::Int(turns)) if *turns > 1 => Some(turns.unsigned_abs()),
+            Kind::Number(Value::Int(iterations)) if *iterations > 1 => Some(iterations.unsigned_abs()),
             _ => {
                 let message = format!("`turns` cannot be {}", node.describe());
                 self.error(codes::BAD_VALUE, node.span, message, "it is a whole number from 2");

@@ -15,7 +15,7 @@ use crate::scopes::{LoopFrame, TRIGGER};
 use crate::variables::kind_name;
 
 /// What the turns of a loop offer as variables, in lower case and as written.
-const TURN_VARIABLES: &[(&str, &str)] = &[
+const ITERATION_VARIABLES: &[(&str, &str)] = &[
     ("loopindex", "loopIndex"),
     ("loopcount", "loopCount"),
     ("loopresult", "loopResult"),
@@ -24,8 +24,8 @@ const TURN_VARIABLES: &[(&str, &str)] = &[
     ("item", "item"),
 ];
 
-pub(crate) fn is_turn_variable(lower: &str) -> bool {
-    TURN_VARIABLES.iter().any(|(name, _)| *name == lower)
+pub(crate) fn is_iteration_variable(lower: &str) -> bool {
+    ITERATION_VARIABLES.iter().any(|(name, _)| *name == lower)
 }
 
 impl Compiler<'_> {
@@ -140,7 +140,7 @@ impl Compiler<'_> {
             return;
         }
         let message = format!("there is no variable `{}`", found.name);
-        let hint = match is_turn_variable(&lower) {
+        let hint = match is_iteration_variable(&lower) {
             true => "it exists only inside a loop".to_owned(),
             false => self.variable_hint(&found.name),
         };
@@ -149,17 +149,17 @@ impl Compiler<'_> {
 
     fn is_loop_variable(&self, found: &Use, lower: &str) -> bool {
         let mut loops = self.scopes.loops(found.scope).peekable();
-        if is_turn_variable(lower) {
+        if is_iteration_variable(lower) {
             return loops.peek().is_some();
         }
-        let outer = lower.rsplit_once('_').filter(|(_, field)| is_turn_variable(field));
+        let outer = lower.rsplit_once('_').filter(|(_, field)| is_iteration_variable(field));
         outer.is_some_and(|(name, _)| loops.any(|frame| frame.name.to_lowercase() == name))
     }
 
     fn variable_hint(&self, name: &str) -> String {
         let declared = self.variables.values().map(|variable| variable.name.as_str());
-        let turn = TURN_VARIABLES.iter().map(|(_, written)| *written);
-        did_you_mean(name, declared.chain(turn))
+        let iteration = ITERATION_VARIABLES.iter().map(|(_, written)| *written);
+        did_you_mean(name, declared.chain(iteration))
             .unwrap_or_else(|| "declare it with an `initializeVariable` action at the top level".to_owned())
     }
 

@@ -1,6 +1,6 @@
 //! The loop over items.
 
-use windlass_core::plan::{Amount, Loop, LoopLimits, NodeKind, TurnFailure};
+use windlass_core::plan::{Amount, Loop, LoopLimits, NodeKind, IterationFailure};
 use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Kind, Node};
 
@@ -37,7 +37,7 @@ impl Compiler<'_> {
         Some(NodeKind::Loop(Box::new(Loop {
             limits: LoopLimits { budget, ..looping.limits },
             in_flight,
-            on_turn_failure: TurnFailure::FailAtEnd,
+            on_iteration_failure: IterationFailure::FailAtEnd,
             break_when,
             stall,
             ..looping
@@ -77,20 +77,20 @@ impl Compiler<'_> {
             self.push(Diagnostic::error(codes::CONFLICT, node.span, message).hint("keep one of the two"));
         }
         let amount = self.whole_number(node, "`repetitions`", current.place.scope).unwrap_or(Amount::Fixed(1));
-        if let Amount::Fixed(turns) = amount {
-            self.check_in_flight(node, turns);
+        if let Amount::Fixed(repetitions) = amount {
+            self.check_in_flight(node, repetitions);
         }
         amount
     }
 
-    fn check_in_flight(&mut self, node: &Node, turns: u64) {
+    fn check_in_flight(&mut self, node: &Node, repetitions: u64) {
         let most = self.limits().loop_in_flight_max_azure;
-        if turns == 0 {
+        if repetitions == 0 {
             self.error(codes::BAD_VALUE, node.span, "`repetitions` cannot be 0", format!("it is 1 to {most}"));
         }
-        if turns > most {
+        if repetitions > most {
             let message =
-                format!("`repetitions` is {turns}, more than the {most} turns at once that the engine allows");
+                format!("`repetitions` is {repetitions}, more than the {most} turns at once that the engine allows");
             self.over_limit(node.span, message, "loop_in_flight_max_azure");
         }
     }

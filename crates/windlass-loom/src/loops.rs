@@ -1,6 +1,6 @@
 //! Loops with a condition: `until`, `while`, `doUntil`, and Azure's `Until`, which is recognised by its `expression`.
 
-use windlass_core::plan::{Amount, Check, Exhausted, ExprId, Loop, LoopLimits, NodeKind, TurnFailure};
+use windlass_core::plan::{Amount, Check, Exhausted, ExprId, Loop, LoopLimits, NodeKind, IterationFailure};
 use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, to_value};
 use windlass_value::{Duration, Mode, Value};
@@ -60,9 +60,9 @@ impl Compiler<'_> {
             limits,
             on_exhausted: exhausted,
             delay,
-            on_turn_failure: match form {
-                Form::Seed => TurnFailure::Stop { running_finish: false },
-                Form::Azure => TurnFailure::LastDecides,
+            on_iteration_failure: match form {
+                Form::Seed => IterationFailure::Stop { running_finish: false },
+                Form::Azure => IterationFailure::LastDecides,
             },
             break_when: bounds.break_when,
             stall: bounds.stall,
@@ -96,41 +96,41 @@ impl Compiler<'_> {
 
     fn loop_limits(&mut self, node: Option<&Node>, form: Form, scope: ScopeId) -> LoopLimits {
         let limits = self.limits();
-        let (turns_max, turns_key) = match form {
-            Form::Seed => (limits.loop_turns_max, "loop_turns_max"),
-            Form::Azure => (limits.loop_turns_max_azure, "loop_turns_max_azure"),
+        let (max_iterations, limit_key) = match form {
+            Form::Seed => (limits.max_loop_iterations, "loop_turns_max"),
+            Form::Azure => (limits.max_loop_iterations_azure, "loop_turns_max_azure"),
         };
-        let (mut turns, mut time) = (None, None);
+        let (mut iterations, mut time) = (None, None);
         if let Some(node) = node
             && let Some(mut object) = Object::read(node, "`limit`", &mut self.diagnostics)
         {
-            turns = object.take("count").and_then(|count| self.turns(count, turns_max, turns_key, scope));
+            iterations = object.take("count").and_then(|count| self.iteration_limit(count, max_iterations, limit_key, scope));
             time = object.take("timeout").and_then(|timeout| self.loop_time(timeout, scope));
             object.finish(codes::UNKNOWN_KEY, "`limit`", &mut self.diagnostics);
         }
         let default = LoopLimits::of_repeats(limits);
         LoopLimits {
             // An operator who lowers a maximum also means loops that name no limit.
-            turns: Some(turns.unwrap_or(Amount::Fixed(limits.loop_turns_default.min(turns_max)))),
+            iterations: Some(iterations.unwrap_or(Amount::Fixed(limits.default_loop_iterations.min(max_iterations)))),
             time: time.or(default.time.clone()),
-            cuts_turn: form == Form::Seed,
-            turns_max,
+            cancels_iterations_on_timeout: form == Form::Seed,
+            max_iterations: turns_max: max_iterations,
             ..default
         }
     }
 
-    fn turns(&mut self, node: &Node, most: u64, key: &str, scope: ScopeId) -> Option<Amount<u64>> {
+    fn iteration_limit(&mut self, node: &Node, most: u64, key: &str, scope: ScopeId) -> Option<Amount<u64>> {
         let count = self.whole_number(node, "`limit.count`", scope)?;
-        let Amount::Fixed(turns) = count else { return Some(count) };
-        if turns == 0 {
+        let Amount::Fixed(iterations) = count else { return Some(count) };
+        if iterations == 0 {
             let hint = format!("a loop has 1 to {most} turns; leave `count` out for the default");
             self.error(codes::BAD_VALUE, node.span, "`limit.count` cannot be 0", hint);
         }
-        if turns > most {
-            let message = format!("`limit.count` is {turns}, more than the {most} turns that the engine allows");
+        if iterations > most {
+            let message = format!("`limit.count` is {iterations}, more than the {most} turns that the engine allows");
             self.over_limit(node.span, message, key);
-        } else if turns >= most - most / 10 {
-            let message = format!("`limit.count` is {turns}, near the cap of {most} turns");
+        } else if iterations >= most - most / 10 {
+            let message = format!("`limit.count` is {iterations}, near the cap of {most} turns");
             self.warning(codes::NEAR_LIMIT, node.span, message, near_hint(key));
         }
         Some(count)

@@ -4,7 +4,7 @@ use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, list_of};
 use windlass_value::{Value, to_json};
 
-use crate::checks::is_turn_variable;
+use crate::checks::is_iteration_variable;
 use crate::codes;
 use crate::compiler::{Compiler, LoopCondition};
 use crate::expr::{self, Refers};
@@ -25,8 +25,8 @@ impl Compiler<'_> {
         let references = expr::references(&condition.source).list;
         let changes = |one: &expr::Reference| {
             let lower = one.name.to_lowercase();
-            let of_turn = is_turn_variable(lower.rsplit('_').next().unwrap_or_default());
-            one.refers != Refers::Variable || of_turn
+            let per_iteration = is_iteration_variable(lower.rsplit('_').next().unwrap_or_default());
+            one.refers != Refers::Variable || per_iteration
         };
         if references.is_empty() || references.iter().any(changes) || reads_the_clock(&condition.source) {
             return;

@@ -73,7 +73,7 @@ pub(crate) struct Here {
     /// Turns of the loop run side by side.
     pub parallel: bool,
     /// Within a step's turn, or outside of any.
-    pub in_turn: bool,
+    pub in_iteration: bool,
     /// Which names the place has.
     pub at: At,
     /// Before the first step: a default that is computed.
@@ -101,7 +101,7 @@ pub(crate) struct Declared {
     pub ctx: BTreeSet<String>,
     /// By step: labels, `vars`, bare names, and the variables of its turns.
     pub step: BTreeMap<String, BTreeSet<String>>,
-    pub turn: BTreeMap<String, BTreeSet<String>>,
+    pub iteration: BTreeMap<String, BTreeSet<String>>,
     /// By step: what arcs and `input` hand over. None: some arc computes it.
     pub args: BTreeMap<String, Option<BTreeSet<String>>>,
 }

@@ -89,20 +89,20 @@ impl Compiler<'_> {
     fn fill_loop(&mut self, id: NodeId, step: &str, looping: Looping, tasks: Vec<Task>) {
         let body = self.hidden(format!("{step}#body"), "body", id, looping.span);
         let bounded = matches!(looping.source, Source::Repeat);
-        let last = (bounded && self.reads_last(step)).then(|| self.kept_for_next_turn(looping.span));
-        self.fill_pipeline(body, step, Level::Turn, Vec::new(), tasks, last.into_iter().collect());
+        let last = (bounded && self.reads_last(step)).then(|| self.store_for_next_iteration(looping.span));
+        self.fill_pipeline(body, step, Level::Iteration, Vec::new(), tasks, last.into_iter().collect());
         let limits = self.limits();
         let plain = match looping.source {
             Source::Each(items) => Loop::each(items, body, limits),
             Source::Repeat => Loop::repeat(body, limits),
         };
-        let turns = if bounded { looping.turns.or(plain.limits.turns) } else { None };
+        let iterations = if bounded { looping.max_iterations.or(plain.limits.iterations) } else { None };
         let kind = Loop {
             kind: looping.kind.into(),
             check: looping.check,
-            limits: LoopLimits { turns, cuts_turn: true, ..plain.limits },
+            limits: LoopLimits { iterations: turns: iterations, cancels_iterations_on_timeout: true, ..plain.limits },
             in_flight: looping.in_flight,
-            on_turn_failure: looping.on_turn_failure,
+            on_iteration_failure: looping.on_iteration_failure,
             collect: Collect::Stats,
             entry: looping.entry,
             item: looping.item,
@@ -117,7 +117,7 @@ impl Compiler<'_> {
     }
 
     /// What a turn gave, for the condition of a `while` and for the next turn.
-    fn kept_for_next_turn(&mut self, span: Span) -> Task {
+    fn store_for_next_iteration(&mut self, span: Span) -> Task {
         let given = self.made_up("{{ outcome.result }}", Mode::Value, span);
         let write = Write::new(Level::Step, "_last", WriteOp::Set, Some(given));
         let rule =

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Amount, Check, ExprId, Name, Retry, Source, TurnFailure, Write};
+use windlass_core::plan::{Amount, Check, ExprId, Name, Retry, Source, IterationFailure, Write};
 use windlass_syntax::Span;
 use windlass_value::Duration;
 
@@ -25,13 +25,13 @@ pub(crate) struct Step {
 
 pub(crate) struct Looping {
     /// How many turns at most, if the file says so.
-    pub turns: Option<Amount<u64>>,
+    pub max_iterations: Option<Amount<u64>>,
     pub kind: &'static str,
     pub source: Source,
     pub check: Check,
     pub item: Option<Arc<str>>,
     pub in_flight: Amount<u64>,
-    pub on_turn_failure: TurnFailure,
+    pub on_iteration_failure: IterationFailure,
     /// What is kept of each turn; None: what it gave.
     pub entry: Option<ExprId>,
     pub span: Span,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Amount, Check, Source, TurnFailure};
+use windlass_core::plan::{Amount, Check, Source, IterationFailure};
 use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, did_you_mean, expect_text};
 use windlass_value::Mode;
@@ -24,7 +24,7 @@ impl Compiler<'_> {
         };
         object.finish(codes::UNKNOWN_KEY, "`loop`", &mut self.diagnostics);
         // Also when something is wrong with it: what is inside is meant for its turns.
-        (self.here.looped, self.here.in_turn) = (true, true);
+        (self.here.looped, self.here.in_iteration) = (true, true);
         let named = ["iterator", "element"].iter().find_map(|name| node.get(name)).and_then(Node::as_str);
         self.here.iterator = named.map(Into::into);
         let looping = looping?;
@@ -42,7 +42,7 @@ impl Compiler<'_> {
             return None;
         }
         if let Some(condition) = object.take("while") {
-            return self.while_loop(condition, object, TurnFailure::Stop { running_finish: false }, span);
+            return self.while_loop(condition, object, IterationFailure::Stop { running_finish: false }, span);
         }
         let (items, iterator) = (object.take("in"), object.take("iterator"));
         let spec = object.take("spec").and_then(|node| Object::read(node, "`loop.spec`", &mut self.diagnostics));
@@ -63,14 +63,14 @@ impl Compiler<'_> {
             }
         };
         let source = self.items(items, "in", span)?;
-        let on_turn_failure = TurnFailure::Stop { running_finish: false };
-        Some(self.over_items(source, item?, in_flight?, on_turn_failure, span))
+        let on_iteration_failure = IterationFailure::Stop { running_finish: false };
+        Some(self.over_items(source, item?, in_flight?, on_iteration_failure, span))
     }
 
     /// `{collection, element, mode}`, or `{while}`
     fn retry_loop(&mut self, object: &mut Object, span: Span) -> Option<Looping> {
         if let Some(condition) = object.take("while") {
-            return self.while_loop(condition, object, TurnFailure::Count, span);
+            return self.while_loop(condition, object, IterationFailure::Count, span);
         }
         let mode = object.take("mode");
         let (items, element) = (object.take_entry("collection"), object.take("element"));
@@ -84,7 +84,7 @@ impl Compiler<'_> {
             None => "item".into(),
         };
         let source = self.items(items.map(|(_, node)| node), "collection", span)?;
-        Some(self.over_items(source, item, in_flight?, TurnFailure::Count, span))
+        Some(self.over_items(source, item, in_flight?, IterationFailure::Count, span))
     }
 
     /// `{while}`: looked at before each turn. What the turn before gave is `response` and `result` there.
@@ -92,7 +92,7 @@ impl Compiler<'_> {
         &mut self,
         condition: &Node,
         object: &mut Object,
-        on_turn_failure: TurnFailure,
+        on_iteration_failure: IterationFailure,
         span: Span,
     ) -> Option<Looping> {
         for name in ["in", "collection", "iterator", "element"] {
@@ -108,11 +108,11 @@ impl Compiler<'_> {
             most = spec.take("max_iterations").or(most);
             fates::settle(self, spec, &fates::WHILE_SPEC, "the `spec` of a loop with `while`");
         }
-        let turns = most.and_then(|most| self.count(most, "max_iterations", 1));
-        if let (Some(Amount::Fixed(turns)), Some(most)) = (&turns, most)
-            && *turns > self.limits().loop_turns_max
+        let iterations = most.and_then(|most| self.count(most, "max_iterations", 1));
+        if let (Some(Amount::Fixed(iterations)), Some(most)) = (&iterations, most)
+            && *iterations > self.limits().max_loop_iterations
         {
-            let message = format!("{turns} turns; the limit is {}", self.limits().loop_turns_max);
+            let message = format!("{iterations} turns; the limit is {}", self.limits().max_loop_iterations);
             let hint = "raise `limits.loop_turns_max` in windlass.toml if this is meant";
             self.error(codes::OVER_LIMIT, most.span, message, hint);
         }
@@ -120,7 +120,7 @@ impl Compiler<'_> {
             let hint = "its turns run one after the other: leave `mode` out";
             self.error(codes::NOT_SUPPORTED, mode.span, "a loop with `while` has only one mode", hint);
         }
-        self.here.in_turn = true;
+        self.here.in_iteration = true;
         let condition = self.expression(condition, Mode::Condition);
         Some(Looping {
             kind: "while",
@@ -128,9 +128,9 @@ impl Compiler<'_> {
             check: Check::Before { condition, stop_when: false },
             item: None,
             in_flight: Amount::Fixed(1),
-            on_turn_failure,
+            on_iteration_failure: on_turn_failure: on_iteration_failure,
             entry: None,
-            turns,
+            max_iterations: turns: iterations,
             span,
         })
     }
@@ -140,7 +140,7 @@ impl Compiler<'_> {
         source: Source,
         item: Arc<str>,
         in_flight: Amount<u64>,
-        on_turn_failure: TurnFailure,
+        on_iteration_failure: IterationFailure,
         span: Span,
     ) -> Looping {
         let item = Some(item);
@@ -150,9 +150,9 @@ impl Compiler<'_> {
             check: Check::Never,
             item,
             in_flight,
-            on_turn_failure,
+            on_iteration_failure: on_turn_failure: on_iteration_failure,
             entry: None,
-            turns: None,
+            max_iterations: None,
             span,
         }
     }

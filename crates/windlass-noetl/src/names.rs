@@ -84,7 +84,7 @@ impl Compiler<'_> {
             let whose = if found.name == "ctx" { "no step" } else { "no task of this step" };
             let message = format!("{whose} writes `{}.{key}`: it is never there", found.name);
             let known = if found.name == "ctx" { self.declared.ctx.clone() } else { self.of_step(&found.here, true) };
-            let hint = did_you_mean(key, known.iter().map(String::as_str)).or_else(|| self.of_turns(key));
+            let hint = did_you_mean(key, known.iter().map(String::as_str)).or_else(|| self.suggest_iteration_name(key));
             let hint = hint.unwrap_or_else(|| "write it where it is known, or leave it out".to_owned());
             self.warning(codes::NEVER_WRITTEN, found.span, message, hint);
         }
@@ -95,7 +95,7 @@ impl Compiler<'_> {
         let Some(key) = found.path.first().filter(|key| !key.starts_with('_')) else { return true };
         match found.name.as_str() {
             "ctx" => self.declared.ctx.contains(key),
-            "iter" if found.here.in_turn => {
+            "iter" if found.here.in_iteration => {
                 let given = found.here.iterator.as_deref() == Some(key) || matches!(key.as_str(), "index" | "count");
                 given || self.of_step(&found.here, true).contains(key)
             }
@@ -104,8 +104,8 @@ impl Compiler<'_> {
     }
 
     /// For a name that is like one of a loop's turns, what there is after the loop.
-    fn of_turns(&self, key: &str) -> Option<String> {
-        self.declared.turn.iter().find_map(|(step, names)| {
+    fn suggest_iteration_name(&self, key: &str) -> Option<String> {
+        self.declared.iteration.iter().find_map(|(step, names)| {
             let close = nearest(key, names.iter().map(String::as_str))?;
             Some(format!("`{close}` is a name of the turns of `{step}`: after the loop there is `{step}.results`"))
         })
@@ -149,7 +149,7 @@ impl Compiler<'_> {
     /// All that a bare name can mean besides words.
     fn known_bare(&self, here: &Here) -> BTreeSet<String> {
         let mut known = self.of_step(here, false);
-        if here.in_turn {
+        if here.in_iteration {
             known.extend(self.of_step(here, true));
             known.extend(here.iterator.iter().map(|name| name.to_string()));
         }
@@ -163,13 +163,13 @@ impl Compiler<'_> {
 
     /// Whose name it is, if it is one of a turn or of another step.
     fn elsewhere(&self, here: &Here, name: &str) -> Option<String> {
-        if !here.in_turn && self.of_step(here, true).contains(name) {
+        if !here.in_iteration && self.of_step(here, true).contains(name) {
             return Some(format!("`{name}` is a name of the loop's turns: after the loop its `results` are there"));
         }
         let has = |names: &BTreeMap<String, BTreeSet<String>>| {
             names.iter().find(|(_, names)| names.contains(name)).map(|(step, _)| step.clone())
         };
-        let step = has(&self.declared.step).or_else(|| has(&self.declared.turn))?;
+        let step = has(&self.declared.step).or_else(|| has(&self.declared.iteration))?;
         Some(format!(
             "`{name}` is a name of the step `{step}`: read the step's result as `{step}`, or write it there with `set_ctx`"
         ))
@@ -207,7 +207,7 @@ impl Compiler<'_> {
     }
 
     fn check_iter(&mut self, found: &Use, key: &str) {
-        if !found.here.in_turn {
+        if !found.here.in_iteration {
             let hint = "`iter` is there in the turns of a `loop`; a step that has ended has its results";
             self.error(codes::UNKNOWN_NAME, found.span, format!("`iter.{key}` stands outside of any loop"), hint);
             return;
@@ -219,7 +219,7 @@ impl Compiler<'_> {
     }
 
     fn check_loop(&mut self, found: &Use, key: Option<&str>) {
-        if !found.here.in_turn {
+        if !found.here.in_iteration {
             let hint = "`_loop` is there in the turns of a `loop`";
             return self.error(codes::UNKNOWN_NAME, found.span, "`_loop` stands outside of any loop", hint);
         }
@@ -232,7 +232,7 @@ impl Compiler<'_> {
     fn check_vars(&mut self, found: &Use, key: &str) {
         let mut known = self.of_step(&found.here, false);
         known.extend(self.run_vars.iter().cloned());
-        if found.here.in_turn {
+        if found.here.in_iteration {
             known.extend(self.of_step(&found.here, true));
         }
         let other = self.declared.step.iter().find(|(_, names)| names.contains(key)).map(|(step, _)| step.clone());
@@ -251,8 +251,8 @@ impl Compiler<'_> {
     }
 
     /// Names that a step's own tasks write: those of its turns, or its own.
-    fn of_step(&self, here: &Here, turn: bool) -> BTreeSet<String> {
-        let names = if turn { &self.declared.turn } else { &self.declared.step };
+    fn of_step(&self, here: &Here, of_iteration: bool) -> BTreeSet<String> {
+        let names = if of_iteration { &self.declared.iteration } else { &self.declared.step };
         here.step.as_ref().and_then(|step| names.get(&**step)).cloned().unwrap_or_default()
     }
 

@@ -120,7 +120,7 @@ impl Compiler<'_> {
     }
 
     fn own_scope(&self) -> &'static str {
-        if self.own_level() == Level::Turn { "iter" } else { "vars" }
+        if self.own_level() == Level::Iteration { "iter" } else { "vars" }
     }
 
     /// Rules of `call`, and the tasks after it.

@@ -93,7 +93,7 @@ impl<'a> Compiler<'a> {
         }
         object.finish(codes::UNKNOWN_KEY, "a step", &mut self.diagnostics);
         let looped = looped.map(|looped| self.with_entry(looped, form));
-        self.here.in_turn = false;
+        self.here.in_iteration = false;
         let mut after = Vec::new();
         after.extend(selection.map(|selection| self.selecting(&selection)));
         after.extend(sink.and_then(|sink| self.sink("sink", sink)));
@@ -160,7 +160,7 @@ impl<'a> Compiler<'a> {
             let (mut good, bad) = (entry("data", "output"), entry("error", "error"));
             let step = self.here.step.as_deref().unwrap_or_default();
             // One that was cut short says so.
-            if self.declared.turn.get(step).is_some_and(|names| names.contains(REASON)) {
+            if self.declared.iteration.get(step).is_some_and(|names| names.contains(REASON)) {
                 let cut = format!("{}, 'reason': iter.{REASON}}}", good.trim_end_matches('}'));
                 good = format!("({cut} if iter.{REASON} is defined else {good})");
             }

@@ -44,7 +44,7 @@ impl Compiler<'_> {
     }
 
     pub(crate) fn iter_write(&mut self, key: &Key, name: &str, value: &Node) -> Option<Write> {
-        if !self.here.in_turn {
+        if !self.here.in_iteration {
             let message = format!("`iter.{name}` is written where no loop is around");
             self.error(codes::BAD_VALUE, key.span, message, "give the step a `loop`, or write to `vars` or `ctx`");
             return None;
@@ -54,13 +54,13 @@ impl Compiler<'_> {
             self.error(codes::BAD_VALUE, key.span, message, "choose another name");
             return None;
         }
-        Some(self.set(Level::Turn, name, value))
+        Some(self.set(Level::Iteration, name, value))
     }
 
     /// A step's own variable. Turns that run side by side have each their own; names of the root's `vars` are the run's.
     pub(crate) fn vars_write(&mut self, name: &str, value: &Node) -> Write {
-        let level = match (self.here.parallel && self.here.in_turn, self.run_vars.contains(name)) {
-            (true, _) => Level::Turn,
+        let level = match (self.here.parallel && self.here.in_iteration, self.run_vars.contains(name)) {
+            (true, _) => Level::Iteration,
             (false, true) => Level::Run,
             (false, false) => Level::Step,
         };
@@ -68,7 +68,7 @@ impl Compiler<'_> {
     }
 
     pub(crate) fn ctx_write(&mut self, span: Span, name: &str, value: &Node) -> Option<Write> {
-        if self.here.parallel && self.here.in_turn {
+        if self.here.parallel && self.here.in_iteration {
             let message = format!("turns that run side by side would overwrite each other's `ctx.{name}`");
             let hint = format!(
                 "write `set_shared: {{ctx.{name}: {{sum: …}}}}` (append, sum, max, min, merge or last), or make the loop sequential"
@@ -145,7 +145,7 @@ impl Compiler<'_> {
     }
 
     pub(crate) fn own_level(&self) -> Level {
-        if self.here.in_turn { Level::Turn } else { Level::Step }
+        if self.here.in_iteration { Level::Iteration } else { Level::Step }
     }
 
     fn set(&mut self, level: Level, name: &str, value: &Node) -> Write {
@@ -170,7 +170,7 @@ impl Compiler<'_> {
         let step = self.here.step.as_deref().unwrap_or_default().to_owned();
         let names = match level {
             Level::Run => &mut self.declared.ctx,
-            Level::Turn => self.declared.turn.entry(step).or_default(),
+            Level::Iteration => self.declared.iteration.entry(step).or_default(),
             Level::Step | Level::Any => self.declared.step.entry(step).or_default(),
         };
         names.insert(name.to_owned());

@@ -83,7 +83,7 @@ async fn policies() {
         (&[503, 429, 503, 200], "failed 503", 3),
         (&[404, 200], "failed 404", 1),
     ] {
-        let (turn, all) = (AtomicU32::new(0), statuses.to_vec());
+        let (next_call, all) = (AtomicU32::new(0), statuses.to_vec());
         let ran = run_with(&step(RETRY), "{}", move |_, _| {
             let status = all[turn.fetch_add(1, Ordering::SeqCst) as usize];
             replied(status, &status.to_string())

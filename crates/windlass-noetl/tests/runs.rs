@@ -198,7 +198,7 @@ workflow:
 /// `break` ends the turn, `fail` the step; turns that have not begun do not begin.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loops_that_stop() {
-    for (rule, expected, turns) in [
+    for (rule, expected, iterations) in [
         (
             "{expr: '{{ iter.n == 2 }}', do: break, set_prev: stopped}",
             r#"{"results":[1,"stopped",3],"stats":{"total":3,"success":3,"failed":0}}"#,

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use windlass_core::plan::{ENCODING_VERSION, Plan, SEMANTICS_VERSION};
 use windlass_core::state::STATE_FORMAT;
-use windlass_core::{Command, Event, State, Tick, TurnRecord};
+use windlass_core::{Command, Event, State, Tick, IterationRecord};
 use windlass_store::StoreError;
 use windlass_value::{BlobHash, Value};
 
@@ -117,7 +117,7 @@ pub fn blob_value(hash: &BlobHash, bytes: &[u8]) -> Result<Value, RuntimeError> 
 
 /// Turns of one loop, many to a row. The path is the row's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct TurnPack(pub Vec<TurnRecord>);
+pub struct IterationPack(pub Vec<IterationRecord>);
 
 /// The idempotency key of an effect, as tools and receivers see it.
 pub(crate) fn effect_key(root: &str, key: &windlass_core::EffectKey) -> String {

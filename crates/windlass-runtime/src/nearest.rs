@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_turn_is_nearest_to_one_that_was_not_made() {
+    fn the_last_iteration_is_nearest_to_one_that_does_not_exist() {
         for (path, begun, found) in [
             ("count[99]", &["count[0]", "count[3]", "count[11]"][..], "count[11]"),
             ("each1", &["each[0]", "each[1]", "other"], "each[1]"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::{Fault, Output, Program, Reduced, Resume, State, Tick, TurnRecord, Watch, reduce};
+use windlass_core::{Fault, Output, Program, Reduced, Resume, State, Tick, IterationRecord, Watch, reduce};
 use windlass_store::StoreRead;
 use windlass_value::{BlobHash, RunView, Timestamp, Value};
 
@@ -18,7 +18,7 @@ pub struct RunImage {
     pub state: State,
     pub blobs: BlobCache,
     /// Turns that ended in the ticks that were replayed.
-    pub turns: Vec<TurnRecord>,
+    pub turns: Vec<IterationRecord>,
 }
 
 impl RunImage {
@@ -45,12 +45,12 @@ pub fn load(
         None => new_state(run, program, created_at),
     };
     let mut image = RunImage::new(state);
-    let mut turns = Vec::new();
+    let mut iterations = Vec::new();
     replay_each(store, run, program, &mut image, u64::MAX, &mut None, &mut |_, _, output, _| {
-        turns.extend(output.turns);
+        iterations.extend(output.iterations);
         Ok(())
     })?;
-    image.turns = turns;
+    image.turns = iterations;
     Ok(image)
 }
 
@@ -220,5 +220,5 @@ pub(crate) fn holds_stored(value: &Value) -> bool {
 pub fn peek(store: &dyn StoreRead, run: &str) -> Result<Option<(u64, u64)>, RuntimeError> {
     let Some(snapshot) = store.snapshot(run, None)? else { return Ok(None) };
     let state = decode_state(&snapshot.body)?;
-    Ok(Some((state.ticks, state.turns)))
+    Ok(Some((state.ticks, state.iterations)))
 }

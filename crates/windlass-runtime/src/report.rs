@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::plan::{Node, NodeKind};
 use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, Reply, State, Status, veiled};
 use windlass_store::RunRow;
-use windlass_value::{Map, TurnRecords, Value};
+use windlass_value::{Map, IterationRecords, Value};
 
 use crate::{RuntimeError, codec};
 
@@ -91,7 +91,7 @@ impl StepReport {
             output: outcome.output.clone(),
             error: outcome.error.clone(),
             // What a loop wrote down of its turns is for expressions; it may be long.
-            looping: outcome.turns.clone().map(|turns| LoopSummary { records: TurnRecords::None, ..turns }),
+            looping: outcome.loop_summary.clone().map(|summary| LoopSummary { records: IterationRecords::None, ..summary }),
             usage: outcome.usage.clone(),
         }
     }
@@ -116,7 +116,7 @@ impl StepReport {
 fn loop_value(looping: &LoopSummary) -> Value {
     let mut map = Map::new();
     map.insert("kind", looping.kind.clone());
-    map.insert("turns", looping.turns);
+    map.insert("turns", looping.iterations);
     map.insert("failed", looping.failed);
     map.insert("reason", looping.reason.as_str());
     if !looping.usage.is_empty() {

@@ -313,7 +313,7 @@ async fn six_hours_in_memory_alone() {
 
 /// A worker that has not confirmed holds its slot, however often it was called off.
 #[tokio::test]
-async fn a_cancelled_turn_keeps_its_slot_until_its_worker_confirms() {
+async fn a_cancelled_iteration_keeps_its_slot_until_its_worker_confirms() {
     let (world, log) = (World::new(), Arc::new(Log::default()));
     let (local, _mailbox) = local(&world, Clock::Real);
     let program = program(loom(

@@ -287,30 +287,30 @@ const LARGE: &str = r#"{"actions": {
 
 /// One turn with one effect is one commit; start and end cost a little more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_with_an_effect_is_one_commit() {
-    const TURNS: u64 = 200;
+async fn an_iteration_with_an_effect_is_one_commit() {
+    const ITERATIONS: u64 = 200;
     let case = Case::new(loom(&format!(
-        r#"{{"type": "until", "name": "loop", "condition": "@greaterOrEquals(variables('loopIndex'), {TURNS})", "limit": {{"count": 1000}},
+        r#"{{"type": "until", "name": "loop", "condition": "@greaterOrEquals(variables('loopIndex'), {ITERATIONS})", "limit": {{"count": 1000}},
             "actions": {{"call": {{"type": "activity", "inputs": {{"activityName": "count", "input": "@variables('loopIndex')"}}}}}}}}"#
     )));
     let (audit, world, syncs) = case.undisturbed().await;
-    assert_eq!(world.ledger().len() as u64, TURNS);
-    assert_eq!(audit.turns["loop"].len() as u64, TURNS);
-    assert!(syncs <= TURNS + 3, "{syncs} syncs for {TURNS} turns");
+    assert_eq!(world.ledger().len() as u64, ITERATIONS);
+    assert_eq!(audit.iterations["loop"].len() as u64, ITERATIONS);
+    assert!(syncs <= ITERATIONS + 3, "{syncs} syncs for {ITERATIONS} turns");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn computing_needs_no_commits_of_its_own() {
-    const TURNS: u64 = 100_000;
+    const ITERATIONS: u64 = 100_000;
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let case = Case::new(loom(&format!(
-        r#"{{"type": "until", "name": "loop", "condition": "@greaterOrEquals(variables('loopIndex'), {TURNS})",
-            "limit": {{"count": {TURNS}1}}, "actions": {{"note": {{"type": "compose", "inputs": "@variables('loopIndex')"}}}}}}"#
+        r#"{{"type": "until", "name": "loop", "condition": "@greaterOrEquals(variables('loopIndex'), {ITERATIONS})",
+            "limit": {{"count": {ITERATIONS}1}}, "actions": {{"note": {{"type": "compose", "inputs": "@variables('loopIndex')"}}}}}}"#
     )));
     let begun = std::time::Instant::now();
     assert!(case.live(&store, &world, false).await.ended);
     let row = store.run(RUN).expect("readable").expect("there");
-    assert_eq!(row.ticks, TURNS / limits().slice_turns, "one tick for each slice");
+    assert_eq!(row.ticks, ITERATIONS / limits().slice_iterations, "one tick for each slice");
     // A commit is owed every 50 ms at most, so that events are seen; nothing more.
     let owed = begun.elapsed().as_millis() as u64 / 50;
     assert!(store.syncs() <= owed + 4, "{} syncs, {owed} owed", store.syncs());

@@ -63,7 +63,7 @@ async fn a_retry_says_how_it_ended_either_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_delay_sees_the_turn_that_has_ended() {
+async fn a_delay_expression_sees_the_completed_iteration() {
     let (report, store, _) = ended(
         r#"{"type": "until", "name": "grow", "condition": "@greaterOrEquals(variables('loopIndex'), 3)",
             "delay": {"interval": {"count": "@add(variables('loopIndex'), 1)", "unit": "minute"}},

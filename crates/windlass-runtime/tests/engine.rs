@@ -646,7 +646,7 @@ async fn five_thousand_items_with_large_results() {
     let sent = world.ledger().into_iter().find(|call| &*call.path == "send").expect("sent");
     assert_eq!(json(&sent.input).as_list().map(<[Value]>::len), Some(5_000), "the tool got all of it");
     let audit = audit(&store, "r");
-    assert_eq!(audit.turns["all"].len(), 5_000);
+    assert_eq!(audit.iterations["all"].len(), 5_000);
 }
 
 // -------------------------------------------------------------------------------------------------------- store errors

@@ -197,7 +197,7 @@ async fn bounds_of_loops() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn records_of_turns() {
+async fn records_of_iterations() {
     check(&[
         (
             r#"{"actions": {"l": {"type": "foreach", "foreach": [5, 6], "actions": {"a": {"type": "compose", "inputs": "@item()"}, "b": {"type": "compose", "inputs": 1}}}, "r": {"type": "select", "inputs": {"from": "@result('L')", "select": ["@item()['name']", "@length(item()['outputs'])", "@item()['outputs'][1]['outputs']"]}, "runAfter": {"l": ["Succeeded"]}}}, "outputs": {"o": "@body('r')"}}"#,

@@ -392,7 +392,7 @@ async fn what_the_journal_no_longer_keeps_cannot_be_restarted() {
 
 /// Thousands of turns are a few ticks: what is wanted lies in the middle of one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_of_a_computing_loop_is_found_inside_its_tick() {
+async fn an_iteration_of_a_computing_loop_is_found_inside_its_tick() {
     let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
     let engine = shop.engine(&store);
     let plan = loom(
@@ -404,11 +404,11 @@ async fn a_turn_of_a_computing_loop_is_found_inside_its_tick() {
     );
     let old = shop.old_run(&engine, &[plan]).await;
     assert_eq!(old.output.get("sum"), Some(&Value::Int(30_000)));
-    for turn in [0_i64, 1, 4_321, 9_999] {
+    for iteration in [0_i64, 1, 4_321, 9_999] {
         let set = vec![("sum".to_owned(), Value::Int(0))];
-        let restart = Restart { set, ..from(&format!("loop[{turn}]")) };
+        let restart = Restart { set, ..from(&format!("loop[{iteration}]")) };
         let new = ended(engine.restart("old", restart).await).await;
-        assert_eq!(new.output.get("sum"), Some(&Value::Int((10_000 - turn) * 3)), "turn {turn}");
+        assert_eq!(new.output.get("sum"), Some(&Value::Int((10_000 - iteration) * 3)), "turn {iteration}");
     }
 }
 

@@ -21,7 +21,7 @@ struct Case {
     pages: &'static [&'static str],
     thoughts: &'static [&'static str],
     /// How the loop ends.
-    turns: i64,
+    iterations: i64,
     reason: &'static str,
     status: &'static str,
 }
@@ -32,7 +32,7 @@ const CASES: &[Case] = &[
         input: r#"{"status": "new"}"#,
         pages: &[r#"{"status": "complete"}"#],
         thoughts: &[],
-        turns: 10,
+        iterations: 10,
         reason: "count",
         status: "failed",
     },
@@ -41,7 +41,7 @@ const CASES: &[Case] = &[
         input: r#"{"queue": [1, 2]}"#,
         pages: &[],
         thoughts: &[],
-        turns: 60,
+        iterations: 60,
         reason: "count",
         status: "failed",
     },
@@ -50,7 +50,7 @@ const CASES: &[Case] = &[
         input: r#"{"nextPage": "http://h/1"}"#,
         pages: &[r#"{"nextPageUrl": null}"#],
         thoughts: &[],
-        turns: 60,
+        iterations: 60,
         reason: "count",
         status: "failed",
     },
@@ -59,7 +59,7 @@ const CASES: &[Case] = &[
         input: r#"{"agentStatus": "THINKING"}"#,
         pages: &[],
         thoughts: &[r#"{"action": "search", "actionInput": "sails"}"#],
-        turns: 5,
+        iterations: 5,
         reason: "count",
         status: "failed",
     },
@@ -68,7 +68,7 @@ const CASES: &[Case] = &[
         input: r#"{"jobId": 42}"#,
         pages: &[r#"{"status": "running"}"#, r#"{"status": "complete"}"#],
         thoughts: &[],
-        turns: 2,
+        iterations: 2,
         reason: "condition",
         status: "succeeded",
     },
@@ -81,7 +81,7 @@ const CASES: &[Case] = &[
             r#"{"action": "CALCULATE", "input": "3 * 14"}"#,
             r#"{"action": "FINAL_ANSWER", "input": "42"}"#,
         ],
-        turns: 3,
+        iterations: 3,
         reason: "condition",
         status: "succeeded",
     },
@@ -90,7 +90,7 @@ const CASES: &[Case] = &[
         input: r#"{"nextPageToken": "first"}"#,
         pages: &[r#"{"items": [1, 2], "nextPageToken": "second"}"#, r#"{"items": [3], "nextPageToken": null}"#],
         thoughts: &[],
-        turns: 2,
+        iterations: 2,
         reason: "condition",
         status: "succeeded",
     },
@@ -108,7 +108,7 @@ async fn each_ends_for_its_reason() {
         let step = report.steps[0].1.to_value();
         let looping = step.get("loop").expect("a loop");
         let ended = (looping.get("turns").cloned(), looping.get("reason").cloned(), step.get("status").cloned());
-        let wanted = (Value::from(case.turns), Value::from(case.reason), Value::from(case.status));
+        let wanted = (Value::from(case.iterations), Value::from(case.reason), Value::from(case.status));
         assert_eq!(ended, (Some(wanted.0), Some(wanted.1), Some(wanted.2)), "{}: {step:?}", case.file);
     }
 }

@@ -210,7 +210,7 @@ impl Collector for Now {
             ("windlass_commits", "Transactions of the journal", engine.commits),
             ("windlass_batches", "Batches in those transactions", engine.batches),
             ("windlass_ticks", "Ticks that were reduced", engine.ticks),
-            ("windlass_turns", "Loop turns that have ended", engine.turns),
+            ("windlass_turns", "Loop turns that have ended", engine.iterations),
             ("windlass_audit_lines", "Lines written to the audit log", self.audit.lines as u64),
             ("windlass_audit_syncs", "Syncs of the audit log", self.audit.syncs as u64),
         ];

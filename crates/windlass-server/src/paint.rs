@@ -208,12 +208,12 @@ fn from_state(row: &RunRow, program: &Program, state: &State) -> Drawing {
         if let Some(looping) = &step.looping {
             add_event(loop_started(looping.kind.clone(), None), &name, row.created_at);
             let done = EventKind::LoopDone {
-                iterations: looping.turns,
+                iterations: looping.iterations,
                 reason: looping.reason,
                 status,
                 stats: LoopStats {
-                    total: looping.turns,
-                    success: looping.turns.saturating_sub(looping.failed),
+                    total: looping.iterations,
+                    success: looping.iterations.saturating_sub(looping.failed),
                     failed: looping.failed,
                 },
                 usage: Value::Null,

@@ -21,7 +21,7 @@ pub(crate) struct Entry {
     pub attempts: u32,
     /// Code and message.
     pub error: Option<(Arc<str>, Arc<str>)>,
-    pub is_turn: bool,
+    pub is_iteration: bool,
 }
 
 /// All that has begun in one run.
@@ -58,15 +58,15 @@ impl Timeline {
         }
     }
 
-    fn begin(&mut self, event: &Event, is_turn: bool) {
+    fn begin(&mut self, event: &Event, is_iteration: bool) {
         let entry = Entry {
             path: event.path.clone(),
             status: "running".into(),
             started_at: event.at,
             ended_at: None,
-            attempts: u32::from(!is_turn),
+            attempts: u32::from(!is_iteration),
             error: None,
-            is_turn,
+            is_iteration: is_turn: is_iteration,
         };
         self.entries.insert(event.seq, entry);
         self.open.insert(event.path.clone(), event.seq);
@@ -77,8 +77,8 @@ impl Timeline {
 
     /// What stands in a turn goes first, then whatever is oldest.
     fn drop_oldest(&mut self) {
-        let in_turn = |entry: &Entry| entry.is_turn || turn_in(&entry.path);
-        let oldest = self.entries.iter().find(|(_, entry)| in_turn(entry)).map(|(seq, _)| *seq);
+        let in_iteration = |entry: &Entry| entry.is_iteration || has_iteration(&entry.path);
+        let oldest = self.entries.iter().find(|(_, entry)| in_iteration(entry)).map(|(seq, _)| *seq);
         let oldest = oldest.or_else(|| self.entries.keys().next().copied());
         if let Some(entry) = oldest.and_then(|seq| self.entries.remove(&seq)) {
             self.dropped += 1;
@@ -88,7 +88,7 @@ impl Timeline {
         }
     }
 
-    fn end(&mut self, event: &Event, status: Status, is_turn: bool) {
+    fn end(&mut self, event: &Event, status: Status, is_iteration: bool) {
         let status = known(status.as_str());
         let error = event.kind.error().map(|error| (error.code.clone(), error.message.clone()));
         match self.open.remove(&event.path).and_then(|seq| self.entries.get_mut(&seq)) {
@@ -101,7 +101,7 @@ impl Timeline {
             None if matches!(event.kind, EventKind::StepSkipped { .. }) => {
                 let (path, at) = (event.path.clone(), event.at);
                 let (ended_at, attempts) = (Some(at), 0);
-                let entry = Entry { path, status, started_at: at, ended_at, attempts, error, is_turn };
+                let entry = Entry { path, status, started_at: at, ended_at, attempts, error, is_iteration: is_turn: is_iteration };
                 self.entries.insert(event.seq, entry);
             }
             None => {}
@@ -131,12 +131,12 @@ impl Timeline {
 
     pub(crate) fn kind(&self, entry: &Entry) -> &str {
         let name = name_of(&entry.path);
-        if entry.is_turn { "turn" } else { self.labels.get(name).map_or("", |label| &**label) }
+        if entry.is_iteration { "turn" } else { self.labels.get(name).map_or("", |label| &**label) }
     }
 }
 
 /// Whether something in a path is a turn of a loop.
-fn turn_in(path: &str) -> bool {
+fn has_iteration(path: &str) -> bool {
     path.contains('[') || path.split('.').skip(1).any(is_number)
 }
 
@@ -195,17 +195,17 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_turns_the_newest_are_kept() {
+    fn the_newest_iterations_are_kept() {
         let mut timeline = Timeline::new(&Plan::new("x", "loom", "{}"));
         add(&mut timeline, 1, "step.started", "sync", "{}");
-        let turns = ENTRIES_MAX as u64 + 10;
-        for turn in 0..turns {
-            add(&mut timeline, 2 + turn * 2, "loop.iteration.started", &format!("sync[{turn}]"), "{}");
+        let iterations = ENTRIES_MAX as u64 + 10;
+        for iteration in 0..iterations {
+            add(&mut timeline, 2 + iteration * 2, "loop.iteration.started", &format!("sync[{iteration}]"), "{}");
             add(
                 &mut timeline,
-                3 + turn * 2,
+                3 + iteration * 2,
                 "loop.iteration.done",
-                &format!("sync[{turn}]"),
+                &format!("sync[{iteration}]"),
                 r#"{"status": "succeeded"}"#,
             );
         }

@@ -111,7 +111,8 @@ async fn a_signal_for_one_place_reaches_the_wait_that_stands_there() {
     }
     world.until_status("r1", "succeeded").await;
     let turns = world.get("/api/v1/runs/r1/turns?loop=each").await.is(200);
-    let heard: Vec<_> = turns["turns"].as_array().expect("turns").iter().map(|turn| &turn["result"]).collect();
+    let heard: Vec<_> =
+        turns["turns"].as_array().expect("turns").iter().map(|iteration| &iteration["result"]).collect();
     assert!(
         heard.iter().enumerate().all(|(at, result)| result.to_string().contains(&format!("each[{at}].w"))),
         "{turns}"

@@ -7,16 +7,16 @@ use std::time::Instant;
 
 use common::{BROKEN, HELD, World, counting};
 use serde_json::{Value as Json, json};
-use windlass_core::{Limits, Status, TurnRecord};
-use windlass_runtime::codec::{TurnPack, encode};
+use windlass_core::{IterationRecord, Limits, Status};
+use windlass_runtime::codec::{IterationPack, encode};
 use windlass_server::ServerOptions;
 use windlass_server::views::Views;
-use windlass_store::{MemoryStore, NewRun, RunBatch, Store, TurnRow};
+use windlass_store::{IterationRow, MemoryStore, NewRun, RunBatch, Store};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_value::{BlobHash, Duration, Timestamp, Value};
 
 #[tokio::test]
-async fn loops_are_listed_with_their_turns() {
+async fn loops_are_listed_with_their_iterations() {
     let world = World::new();
     world.register(&counting("count", 25)).await;
     world.run("count", "r1").await;
@@ -25,8 +25,9 @@ async fn loops_are_listed_with_their_turns() {
         json!({ "loop": "count", "kind": "until", "turns": 25, "kept": 25, "failed": 0, "reason": "condition" });
     assert_eq!(loops["items"], json!([expected]));
     let page = world.get("/api/v1/runs/r1/turns?loop=count&from=10&limit=5").await.is(200);
-    let turns: Vec<&Json> = page["turns"].as_array().expect("turns").iter().map(|turn| &turn["iteration"]).collect();
-    assert_eq!(turns, [10, 11, 12, 13, 14].map(Json::from).iter().collect::<Vec<_>>());
+    let iterations: Vec<&Json> =
+        page["turns"].as_array().expect("turns").iter().map(|iteration| &iteration["iteration"]).collect();
+    assert_eq!(iterations, [10, 11, 12, 13, 14].map(Json::from).iter().collect::<Vec<_>>());
     assert_eq!((&page["next"], &page["total"], &page["failed"]), (&json!(15), &json!(25), &json!(0)));
     let none = world.get("/api/v1/runs/r1/turns?loop=count&failed=true").await.is(200);
     assert_eq!((&none["turns"], &none["total"]), (&json!([]), &json!(25)));
@@ -51,14 +52,17 @@ const SOME_FAIL: &str = r#"{
 
 /// Whoever looks for the turn that went wrong is told what it was for, where it is in the run, and where in the definition.
 #[tokio::test]
-async fn a_turn_that_failed_says_what_for_and_where() {
+async fn a_failed_iteration_has_its_item_path_and_location() {
     let world = World::new();
     world.register(SOME_FAIL).await;
     world.run("some", "r1").await;
     let page = world.get("/api/v1/runs/r1/turns?loop=each&failed=true").await.is(200);
-    let turn = &page["turns"][0];
-    assert_eq!((&turn["item"], &turn["path"]), (&json!({ "id": "b", "n": "x" }), &json!("each[1]")));
-    assert_eq!((&turn["error"]["path"], &turn["error"]["position"]["line"]), (&json!("each[1].read1"), &json!(7)));
+    let iteration = &page["turns"][0];
+    assert_eq!((&iteration["item"], &iteration["path"]), (&json!({ "id": "b", "n": "x" }), &json!("each[1]")));
+    assert_eq!(
+        (&iteration["error"]["path"], &iteration["error"]["position"]["line"]),
+        (&json!("each[1].read1"), &json!(7))
+    );
     let good = world.get("/api/v1/runs/r1/turns?loop=each&limit=1").await.is(200);
     assert_eq!((&good["turns"][0]["item"]["id"], &good["turns"][0]["error"]), (&json!("a"), &json!(null)));
 }
@@ -72,11 +76,11 @@ async fn where_anything_is_veiled_no_items_are_kept() {
     world.run("some", "r1").await;
     let page = world.get("/api/v1/runs/r1/turns?loop=each").await.is(200);
     assert_eq!(page["turns"].as_array().map(Vec::len), Some(3));
-    assert!(page["turns"].as_array().expect("turns").iter().all(|turn| turn.get("item").is_none()), "{page}");
+    assert!(page["turns"].as_array().expect("turns").iter().all(|iteration| iteration.get("item").is_none()), "{page}");
 }
 
 /// A run whose loop has as many turns as that, every thousandth failed.
-fn with_turns(store: &dyn Store, turns: u64) {
+fn write_run_with_iterations(store: &dyn Store, iterations: u64) {
     let create = NewRun {
         plan: BlobHash([0; 32]),
         definition: "x".to_owned(),
@@ -87,7 +91,7 @@ fn with_turns(store: &dyn Store, turns: u64) {
         unless: None,
         options: Vec::new(),
     };
-    let record = |index: u64| TurnRecord {
+    let record = |index: u64| IterationRecord {
         loop_path: "".into(),
         index,
         status: if index % 1_000 == 7 { Status::Failed } else { Status::Succeeded },
@@ -99,16 +103,16 @@ fn with_turns(store: &dyn Store, turns: u64) {
         reason: None,
         item: None,
     };
-    let row = |first: u64, last: u64, failed: bool| TurnRow {
+    let row = |first: u64, last: u64, failed: bool| IterationRow {
         loop_path: "sync".into(),
         first,
         last,
         failed,
-        body: encode(&TurnPack((first..=last).map(record).collect())),
+        body: encode(&IterationPack((first..=last).map(record).collect())),
     };
     let mut rows = Vec::new();
     let mut from = 0;
-    while from < turns {
+    while from < iterations {
         let failed = from / 1_000 * 1_000 + 7;
         let failed = if failed < from { failed + 1_000 } else { failed };
         if failed == from {
@@ -116,32 +120,32 @@ fn with_turns(store: &dyn Store, turns: u64) {
             from += 1;
             continue;
         }
-        let to = (from + 99).min(failed - 1).min(turns - 1);
+        let to = (from + 99).min(failed - 1).min(iterations - 1);
         rows.push(row(from, to, false));
         from = to + 1;
     }
-    let batch = RunBatch { run: "big".into(), epoch: 1, create: Some(create), turns: rows, ..RunBatch::default() };
+    let batch = RunBatch { run: "big".into(), epoch: 1, create: Some(create), iterations: rows, ..RunBatch::default() };
     store.append(vec![batch]).expect("a commit");
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_turns_are_paged_and_drawn_at_once() {
+async fn a_hundred_thousand_iterations_are_paged_and_drawn_quickly() {
     let folder = tempfile::tempdir().expect("a folder");
     let stores: [Arc<dyn Store>; 2] = [
         Arc::new(MemoryStore::new()),
         Arc::new(SqliteStore::open(&folder.path().join("store"), SqliteOptions::default()).expect("a store")),
     ];
     for store in stores {
-        with_turns(store.as_ref(), 100_000);
+        write_run_with_iterations(store.as_ref(), 100_000);
         let world = World::on(store);
         let begun = Instant::now();
         let page = world.get("/api/v1/runs/big/turns?loop=sync&from=99950&limit=100").await.is(200);
         assert_eq!((page["turns"].as_array().map(Vec::len), &page["next"]), (Some(50), &json!(null)));
         assert_eq!((&page["total"], &page["failed"]), (&json!(100_000), &json!(100)));
         let failed = world.get("/api/v1/runs/big/turns?loop=sync&from=50000&limit=3&failed=true").await.is(200);
-        let turns: Vec<&Json> =
-            failed["turns"].as_array().expect("turns").iter().map(|turn| &turn["iteration"]).collect();
-        assert_eq!(turns, [50_007, 51_007, 52_007].map(Json::from).iter().collect::<Vec<_>>());
+        let iterations: Vec<&Json> =
+            failed["turns"].as_array().expect("turns").iter().map(|iteration| &iteration["iteration"]).collect();
+        assert_eq!(iterations, [50_007, 51_007, 52_007].map(Json::from).iter().collect::<Vec<_>>());
         assert_eq!(failed["next"], 52_008);
         let strip = world.get("/api/v1/runs/big/strip?loop=sync&cells=100").await.is(200);
         let cells = strip["cells"].as_array().expect("cells");
@@ -181,9 +185,12 @@ async fn a_run_is_drawn_as_it_goes_on() {
         steps["items"].as_array().expect("items").iter().map(|step| (&step["path"], &step["status"])).collect();
     assert_eq!(told, [(&json!("first"), &json!("succeeded")), (&json!("second"), &json!("failed"))]);
     assert_eq!(steps["items"][1]["error"]["position"]["line"], 5);
-    let turns = world.get("/api/v1/runs/r2/steps?parent=count&limit=5").await.is(200);
-    assert_eq!((&turns["items"][4]["path"], &turns["items"][4]["kind"]), (&json!("count[4]"), &json!("turn")));
-    let rest = world.get(&format!("/api/v1/runs/r2/steps?parent=count&from={}", turns["next"])).await.is(200);
+    let iterations = world.get("/api/v1/runs/r2/steps?parent=count&limit=5").await.is(200);
+    assert_eq!(
+        (&iterations["items"][4]["path"], &iterations["items"][4]["kind"]),
+        (&json!("count[4]"), &json!("turn"))
+    );
+    let rest = world.get(&format!("/api/v1/runs/r2/steps?parent=count&from={}", iterations["next"])).await.is(200);
     assert_eq!((rest["items"].as_array().map(Vec::len), &rest["next"]), (Some(7), &json!(null)));
     let inner = world.get("/api/v1/runs/r2/steps?parent=count[4]").await.is(200);
     assert_eq!(inner["items"][0]["path"], "count[4].add");
@@ -198,18 +205,18 @@ async fn a_run_with_very_many_events_is_drawn_from_its_state_first() {
     let world = World::with_views(store, ServerOptions::default(), Limits::default(), views);
     world.register(&counting("count", 50)).await;
     world.run("count", "r1").await;
-    let turns = |graph: &Json| -> Json {
+    let iterations = |graph: &Json| -> Json {
         let nodes = graph["nodes"].as_array().expect("nodes");
         nodes.iter().find(|node| node["name"] == "count").map(|node| node["run"]["turns"].clone()).unwrap_or_default()
     };
     let first = world.get("/api/v1/runs/r1/graph").await.is(200);
     assert!(first["notes"].to_string().contains("more than could be read yet"), "{first}");
-    assert_eq!((&turns(&first)["ended"], &turns(&first)["reason"]), (&json!(50), &json!("condition")));
+    assert_eq!((&iterations(&first)["ended"], &iterations(&first)["reason"]), (&json!(50), &json!("condition")));
     let begun = Instant::now();
     loop {
         let later = world.get("/api/v1/runs/r1/graph").await.is(200);
         if !later["notes"].to_string().contains("more than could be read yet") {
-            assert_eq!(turns(&later)["ended"], 50);
+            assert_eq!(iterations(&later)["ended"], 50);
             break;
         }
         assert!(begun.elapsed() < common::HANG, "it is never read");
@@ -259,7 +266,7 @@ const CUT_OFF: &str = r#"{"name": "cut", "actions": {"poll": {"type": "until", "
     "actions": {"hold": {"type": "activity", "inputs": {"activityName": "gate", "input": "never"}}}}}}"#;
 
 #[tokio::test]
-async fn a_turn_that_was_cut_off_has_not_failed() {
+async fn an_iteration_cancelled_by_the_time_limit_has_not_failed() {
     let world = World::new();
     world.register(CUT_OFF).await;
     world.run("cut", "r1").await;

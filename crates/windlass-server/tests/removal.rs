@@ -180,8 +180,8 @@ async fn events_of_one_place_are_found_however_many_there_are() {
     let world = World::new();
     world.register(&counting("count", 3_000)).await;
     world.run("count", "r1").await;
-    let turn = &world.get("/api/v1/runs/r1/turns?loop=count&from=2500&limit=1").await.is(200)["turns"][0];
-    let at = turn["started_at"].as_str().expect("a time").to_owned();
+    let iteration = &world.get("/api/v1/runs/r1/turns?loop=count&from=2500&limit=1").await.is(200)["turns"][0];
+    let at = iteration["started_at"].as_str().expect("a time").to_owned();
     let pages = |query: String| {
         let world = &world;
         async move {
@@ -207,8 +207,8 @@ async fn events_of_one_place_are_found_however_many_there_are() {
     assert_eq!(soon, all, "from its beginning on");
     let (done, _) = pages("path=count%5B%5D.add&type=step.done,step.failed&limit=5000".to_owned()).await;
     assert_eq!(done.len(), 3_000, "of all turns");
-    let (turns, _) = pages("path=count%5B2500%5D&limit=2".to_owned()).await;
-    assert_eq!(turns.len(), 5, "with what is inside: {turns:?}");
+    let (iterations, _) = pages("path=count%5B2500%5D&limit=2".to_owned()).await;
+    assert_eq!(iterations.len(), 5, "with what is inside: {iterations:?}");
     let first = world.get(&format!("/api/v1/runs/r1/events?since={at}&limit=1")).await.is(200);
     assert!(first["items"][0]["at"].as_str() >= Some(at.as_str()), "{first}");
     assert_eq!(

@@ -82,7 +82,7 @@ fn tree(spans: &[Json]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_run_is_a_trace_with_steps_turns_and_tasks() {
+async fn a_run_is_a_trace_with_steps_iterations_and_tasks() {
     let mut collector = Collector::new().await;
     let world = World::new();
     let traces = Traces::start(&world.app, &collector.endpoint).unwrap();

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 use windlass_store::{
-    InboxRow, JournalRow, NewRun, NewSnapshot, RUN_FORMAT, Record, RunBatch, RunStatus, StatusChange, TurnRow,
-    TurnTrim, Verdict, WaitRow,
+    InboxRow, IterationRow, IterationTrim, JournalRow, NewRun, NewSnapshot, RUN_FORMAT, Record, RunBatch, RunStatus,
+    StatusChange, Verdict, WaitRow,
 };
 use windlass_value::BlobHash;
 
 use crate::rows::{
-    blob_checksum, inbox_checksum, journal_checksum, options_checksum, result_checksum, snapshot_checksum,
-    turn_checksum, wait_checksum,
+    blob_checksum, inbox_checksum, iteration_checksum, journal_checksum, options_checksum, result_checksum,
+    snapshot_checksum, wait_checksum,
 };
 use crate::trouble::Outcome;
 
@@ -126,7 +126,7 @@ fn write(part: Part<'_>, batch: RunBatch) -> Outcome<()> {
     if let Some(snapshot) = &batch.snapshot {
         part.snapshot(snapshot)?;
     }
-    part.turns(&batch.turns, &batch.turn_trims)?;
+    part.iterations(&batch.iterations, &batch.iteration_trims)?;
     if let Some(before) = batch.trim_before {
         part.trim(before)?;
     }
@@ -186,14 +186,14 @@ impl Part<'_> {
         Ok(())
     }
 
-    fn turns(self, turns: &[TurnRow], trims: &[TurnTrim]) -> Outcome<()> {
-        for turn in turns {
+    fn iterations(self, iterations: &[IterationRow], trims: &[IterationTrim]) -> Outcome<()> {
+        for iteration in iterations {
             let mut insert = self.transaction.prepare_cached(
                 "INSERT OR REPLACE INTO turns (run, loop_path, first, last, failed, checksum, body)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?;
-            let checksum = turn_checksum(self.number, turn);
-            let TurnRow { loop_path, first, last, failed, body } = turn;
+            let checksum = iteration_checksum(self.number, iteration);
+            let IterationRow { loop_path, first, last, failed, body } = iteration;
             insert.execute(params![self.number, loop_path, first, last, failed, checksum, body])?;
         }
         for trim in trims {

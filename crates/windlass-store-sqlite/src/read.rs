@@ -2,14 +2,15 @@
 
 use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
 use windlass_store::{
-    InboxRow, JournalRow, PlanRow, RunRow, SnapshotRow, StoreError, StoreRead, TurnHead, TurnRow, check_run_format,
+    InboxRow, IterationHeader, IterationRow, JournalRow, PlanRow, RunRow, SnapshotRow, StoreError, StoreRead,
+    check_run_format,
 };
 use windlass_value::BlobHash;
 
 use crate::SqliteStore;
 use crate::rows::{
-    BLOB_COLUMNS, INBOX_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS, TURN_COLUMNS, blob_body,
-    inbox_row, journal_row, plan_row, run_row, snapshot_row, turn_row,
+    BLOB_COLUMNS, INBOX_COLUMNS, ITERATION_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS,
+    blob_body, inbox_row, iteration_row, journal_row, plan_row, run_row, snapshot_row,
 };
 use crate::trouble::Outcome;
 use crate::write::is_known_request;
@@ -130,27 +131,27 @@ impl StoreRead for SqliteStore {
         self.read(|transaction| is_known_request(transaction, run, request_id))
     }
 
-    fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<TurnRow>, StoreError> {
+    fn iterations(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<IterationRow>, StoreError> {
         let sql = format!(
-            "SELECT {TURN_COLUMNS} FROM turns
+            "SELECT {ITERATION_COLUMNS} FROM turns
              WHERE run = ?1 AND loop_path = ?2 AND last >= ?3 AND first >= coalesce(
                  (SELECT first FROM turns WHERE run = ?1 AND loop_path = ?2 AND first <= ?3
                   ORDER BY first DESC LIMIT 1), 0)
              ORDER BY first LIMIT ?4"
         );
         self.of_run(run, |transaction, number| {
-            self.all_in(transaction, &sql, params![number, loop_path, saturated(from), limit], turn_row)
+            self.all_in(transaction, &sql, params![number, loop_path, saturated(from), limit], iteration_row)
         })
     }
 
-    fn turn_heads(
+    fn iteration_headers(
         &self,
         run: &str,
         loop_path: &str,
         from: u64,
         only_failed: bool,
         limit: u32,
-    ) -> Result<Vec<TurnHead>, StoreError> {
+    ) -> Result<Vec<IterationHeader>, StoreError> {
         // The body comes last in a row: what is not asked for is not read.
         let failed = if only_failed { "AND failed = 1" } else { "" };
         let sql = format!(
@@ -162,7 +163,7 @@ impl StoreRead for SqliteStore {
         );
         self.of_run(run, |transaction, number| {
             let head = |row: &Row<'_>, _: &std::path::Path| {
-                Ok(TurnHead { first: row.get(0)?, last: row.get(1)?, failed: row.get(2)? })
+                Ok(IterationHeader { first: row.get(0)?, last: row.get(1)?, failed: row.get(2)? })
             };
             self.all_in(transaction, &sql, params![number, loop_path, saturated(from), limit], head)
         })

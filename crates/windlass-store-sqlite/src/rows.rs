@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::Row;
 use windlass_store::backend::{checksum, damaged_blob, record_checksum};
 use windlass_store::{
-    InboxRow, JournalRow, OpenWait, PlanRow, RecordRow, RunRow, RunStatus, SnapshotRow, TurnRow, WaitRow,
+    InboxRow, IterationRow, JournalRow, OpenWait, PlanRow, RecordRow, RunRow, RunStatus, SnapshotRow, WaitRow,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -21,7 +21,7 @@ pub(crate) const JOURNAL_COLUMNS: &str = "run, first_tick, ticks, first_event, e
 pub(crate) const SNAPSHOT_COLUMNS: &str = "run, tick, event, state_hash, checksum, body, rowid";
 pub(crate) const PLAN_COLUMNS: &str = "hash, dialect, checksum, body, rowid";
 pub(crate) const BLOB_COLUMNS: &str = "hash, checksum, body, rowid";
-pub(crate) const TURN_COLUMNS: &str = "run, loop_path, first, last, failed, checksum, body, rowid";
+pub(crate) const ITERATION_COLUMNS: &str = "run, loop_path, first, last, failed, checksum, body, rowid";
 pub(crate) const INBOX_COLUMNS: &str = "run, request_id, at, checksum, body, position";
 pub(crate) const WAIT_COLUMNS: &str =
     "waits.run, runs.id, runs.definition, name, path, since, deadline, checksum, body, position";
@@ -92,16 +92,16 @@ pub(crate) fn blob_body(row: &Row<'_>, file: &Path) -> Outcome<Vec<u8>> {
     }
 }
 
-pub(crate) fn turn_row(row: &Row<'_>, file: &Path) -> Outcome<TurnRow> {
+pub(crate) fn iteration_row(row: &Row<'_>, file: &Path) -> Outcome<IterationRow> {
     let run: i64 = row.get(0)?;
-    let found = TurnRow {
+    let found = IterationRow {
         loop_path: row.get(1)?,
         first: row.get(2)?,
         last: row.get(3)?,
         failed: row.get(4)?,
         body: row.get(6)?,
     };
-    check(row, 5, turn_checksum(run, &found), "turns", file)?;
+    check(row, 5, iteration_checksum(run, &found), "turns", file)?;
     Ok(found)
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn blob_checksum(hash: &BlobHash, body: &[u8]) -> u32 {
     checksum(&[], &[&hash.0, body])
 }
 
-pub(crate) fn turn_checksum(run: i64, row: &TurnRow) -> u32 {
+pub(crate) fn iteration_checksum(run: i64, row: &IterationRow) -> u32 {
     let numbers = [run.unsigned_abs(), row.first, row.last, row.failed.into()];
     checksum(&numbers, &[row.loop_path.as_bytes(), &row.body])
 }

@@ -7,9 +7,9 @@ use windlass_store::JournalRow;
 use windlass_store::backend::JournalCheck;
 
 use crate::rows::{
-    BLOB_COLUMNS, INBOX_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RECORD_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS,
-    TURN_COLUMNS, WAIT_COLUMNS, blob_body, inbox_row, journal_row, open_wait, plan_row, record_row, run_row,
-    snapshot_row, turn_row,
+    BLOB_COLUMNS, INBOX_COLUMNS, ITERATION_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RECORD_COLUMNS, RUN_COLUMNS,
+    SNAPSHOT_COLUMNS, WAIT_COLUMNS, blob_body, inbox_row, iteration_row, journal_row, open_wait, plan_row, record_row,
+    run_row, snapshot_row,
 };
 use crate::trouble::{Outcome, Trouble};
 
@@ -21,7 +21,7 @@ pub(crate) fn findings(transaction: &Transaction<'_>, file: &Path) -> Vec<String
     check.table("SELECT", SNAPSHOT_COLUMNS, "FROM snapshots", |row, file| snapshot_row(row, file).map(drop));
     check.table("SELECT", PLAN_COLUMNS, "FROM plans", |row, file| plan_row(row, file).map(drop));
     check.table("SELECT", BLOB_COLUMNS, "FROM blobs", |row, file| blob_body(row, file).map(drop));
-    check.table("SELECT", TURN_COLUMNS, "FROM turns", |row, file| turn_row(row, file).map(drop));
+    check.table("SELECT", ITERATION_COLUMNS, "FROM turns", |row, file| iteration_row(row, file).map(drop));
     check.table("SELECT", INBOX_COLUMNS, "FROM inbox", |row, file| inbox_row(row, file).map(drop));
     let waits = "FROM waits JOIN runs ON runs.number = waits.run";
     check.table("SELECT", WAIT_COLUMNS, waits, |row, file| open_wait(row, file).map(drop));

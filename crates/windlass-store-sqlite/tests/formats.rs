@@ -38,8 +38,8 @@ fn a_run_of_a_newer_format_is_refused_and_left_as_it_is() {
         store.journal_by_event("theirs", 0, 9).map(drop),
         store.snapshot("theirs", None).map(drop),
         store.oldest_snapshot("theirs").map(drop),
-        store.turns("theirs", "loop", 0, 9).map(drop),
-        store.turn_heads("theirs", "loop", 0, false, 9).map(drop),
+        store.iterations("theirs", "loop", 0, 9).map(drop),
+        store.iteration_headers("theirs", "loop", 0, false, 9).map(drop),
         store.loops("theirs").map(drop),
         store.inbox_put(&message("theirs")).map(drop),
     ];

@@ -68,17 +68,17 @@ pub trait StoreRead: Send + Sync {
     /// Whether a request of this id was made before, consumed or not.
     fn knows_request(&self, run: &str, request_id: &str) -> Result<bool, StoreError>;
     /// History of one loop, rows that touch turns `from..`, in order, at most `limit` rows.
-    fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<TurnRow>, StoreError>;
+    fn iterations(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<IterationRow>, StoreError>;
     /// The same without what is in the rows, for counting and for finding one; only rows of failed turns if that is asked
     /// for.
-    fn turn_heads(
+    fn iteration_headers(
         &self,
         run: &str,
         loop_path: &str,
         from: u64,
         only_failed: bool,
         limit: u32,
-    ) -> Result<Vec<TurnHead>, StoreError>;
+    ) -> Result<Vec<IterationHeader>, StoreError>;
     /// The paths of all loops of a run that have history.
     fn loops(&self, run: &str) -> Result<Vec<String>, StoreError>;
 }

@@ -82,8 +82,8 @@ pub struct RunBatch {
     pub timer: Option<Option<Timestamp>>,
     /// All that the run waits for somebody to answer, in place of what it waited for before. A final status clears it.
     pub waits: Option<Vec<WaitRow>>,
-    pub turns: Vec<TurnRow>,
-    pub turn_trims: Vec<TurnTrim>,
+    pub iterations: Vec<IterationRow>,
+    pub iteration_trims: Vec<IterationTrim>,
     pub blobs: Vec<(BlobHash, Vec<u8>)>,
     /// Request ids of messages whose ticks are in this batch. One that never was in the inbox is remembered too; one
     /// that was consumed before makes the batch a conflict.
@@ -114,11 +114,11 @@ impl RunBatch {
     pub(crate) fn bytes(&self) -> usize {
         let record = self.record.as_ref().map_or(0, |record| record.body.len());
         let snapshot = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.body.len());
-        let turns: usize = self.turns.iter().map(|turn| turn.body.len()).sum();
+        let iterations: usize = self.iterations.iter().map(|turn| turn.body.len()).sum();
         let blobs: usize = self.blobs.iter().map(|(_, body)| body.len()).sum();
         let sent: usize = self.send.iter().chain(&self.call_off).map(|message| message.body.len()).sum();
         let waits: usize = self.waits.iter().flatten().map(|wait| wait.body.len()).sum();
-        record + snapshot + turns + blobs + sent + waits
+        record + snapshot + iterations + blobs + sent + waits
     }
 }
 
@@ -166,7 +166,7 @@ pub struct StatusChange {
 
 /// Consecutive turns of one loop, packed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TurnRow {
+pub struct IterationRow {
     pub loop_path: Arc<str>,
     pub first: u64,
     pub last: u64,
@@ -176,7 +176,7 @@ pub struct TurnRow {
 
 /// Which turns such a row holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TurnHead {
+pub struct IterationHeader {
     pub first: u64,
     pub last: u64,
     pub failed: bool,
@@ -206,7 +206,7 @@ pub struct OpenWait {
 
 /// Turns `keep_first..before` of a loop that did not fail may go.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TurnTrim {
+pub struct IterationTrim {
     pub loop_path: Arc<str>,
     pub keep_first: u64,
     pub before: u64,

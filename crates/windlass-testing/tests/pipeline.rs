@@ -135,9 +135,9 @@ fn a_kill_between_two_tasks_repeats_neither() {
         for line in &reported {
             assert_eq!((before[line], after[line]), (1, 1), "killed after commit {commit}: {line:?}");
         }
-        let turn =
+        let tasks_of_item =
             |item: &str| reported.iter().filter(|(_, of, _)| of == item).map(|(task, ..)| task.as_str()).collect();
-        let first: Vec<&str> = turn("a");
+        let first: Vec<&str> = tasks_of_item("a");
         if first == ["one", "two", "two"] {
             assert_eq!(after.values().copied().max(), Some(1), "nothing at all is run twice");
             seen += 1;

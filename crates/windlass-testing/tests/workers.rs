@@ -10,7 +10,7 @@ use windlass_testing::crash::server::{Client, Server, Serving, log_of, own_port,
 use windlass_testing::crash::worker::Worker;
 use windlass_testing::test_service::{TestService, Wire};
 
-const TURNS: usize = 50;
+const ITERATIONS: usize = 50;
 
 /// The seconds of a lease whose end is waited for. Whoever lives must not be silent for so long, however busy the machine is.
 const QUICK: u64 = 5;
@@ -79,16 +79,17 @@ impl World {
         let mut times: BTreeMap<String, u64> = BTreeMap::new();
         let lines = std::fs::read_to_string(self.lines_file()).unwrap_or_default();
         let lines = lines.lines().map(|line| {
-            let (key, turn) = line.split_once(' ').expect("a key and a turn");
-            (format!("line {turn}"), key.to_owned(), 1)
+            let (key, iteration) = line.split_once(' ').expect("a key and a turn");
+            (format!("line {iteration}"), key.to_owned(), 1)
         });
         let calls = self.service.effects().into_iter().map(|effect| (effect.path, effect.key, effect.times));
         for (effect, key, count) in lines.chain(calls) {
             keys.entry(effect.clone()).or_default().insert(key);
             *times.entry(effect).or_default() += count;
         }
-        let lines = (0..TURNS).map(|turn| format!("line {turn}"));
-        let expected: BTreeSet<String> = (0..TURNS).map(|turn| format!("/count/r-{turn}")).chain(lines).collect();
+        let lines = (0..ITERATIONS).map(|iteration| format!("line {iteration}"));
+        let expected: BTreeSet<String> =
+            (0..ITERATIONS).map(|iteration| format!("/count/r-{iteration}")).chain(lines).collect();
         assert_eq!(times.keys().cloned().collect::<BTreeSet<_>>(), expected);
         for (effect, keys) in &keys {
             assert_eq!(keys.len(), 1, "{effect} was made under {} keys", keys.len());
@@ -109,11 +110,12 @@ impl World {
         for run in ["calls", "lines"] {
             let detail = client.get(&format!("/api/v1/runs/{run}"));
             assert_eq!(detail["status"], "succeeded", "{run}: {}\n{}", detail["error"], logs());
-            let turns = client.get(&format!("/api/v1/runs/{run}/turns?loop=turns&limit=1000"));
-            assert_eq!(turns["total"], TURNS, "{run}");
-            let numbers: BTreeSet<u64> = items(&turns["turns"]).map(|turn| number(&turn["iteration"])).collect();
-            let good = items(&turns["turns"]).filter(|turn| turn["status"] == "succeeded").count();
-            assert_eq!((numbers.len(), good), (TURNS, TURNS), "{run}: every turn once: {turns}");
+            let page = client.get(&format!("/api/v1/runs/{run}/turns?loop=turns&limit=1000"));
+            assert_eq!(page["total"], ITERATIONS, "{run}");
+            let numbers: BTreeSet<u64> =
+                items(&page["turns"]).map(|iteration| number(&iteration["iteration"])).collect();
+            let good = items(&page["turns"]).filter(|iteration| iteration["status"] == "succeeded").count();
+            assert_eq!((numbers.len(), good), (ITERATIONS, ITERATIONS), "{run}: every turn once: {page}");
         }
         self.effects()
     }

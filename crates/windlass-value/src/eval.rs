@@ -106,7 +106,7 @@ pub enum Level {
     /// The step that is being run: `vars`.
     Step,
     /// The loop turn: `iter`.
-    Turn,
+    Iteration,
     /// Innermost first, through all of them.
     Any,
 }
@@ -134,7 +134,7 @@ pub trait Scope {
     /// The direct children of a node that have ended, in declaration order.
     fn children(&self, name: &str) -> Option<Vec<(Arc<str>, NodeView)>>;
     /// The innermost loop, or the enclosing loop of that name (any letter case).
-    fn turn(&self, loop_name: Option<&str>) -> Option<TurnView>;
+    fn iteration(&self, loop_name: Option<&str>) -> Option<IterationView>;
     fn run(&self) -> &RunView;
     /// The name of what starts runs, if there is just one.
     fn trigger(&self) -> Option<Arc<str>> {
@@ -166,7 +166,7 @@ pub struct NodeView {
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     /// For a loop: what it wrote down of its turns.
-    pub records: TurnRecords,
+    pub iteration_records: IterationRecords,
     /// How many entries of a record are the body's own nodes, in order; all if nothing is said. Others follow them.
     pub records_listed: Option<usize>,
     /// What the jobs inside have used, if that was counted.
@@ -184,7 +184,7 @@ pub struct InsideLoop {
 
 /// What a loop wrote down of its turns, if it was asked to.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub enum TurnRecords {
+pub enum IterationRecords {
     #[default]
     None,
     /// The last turn's record.
@@ -195,10 +195,10 @@ pub enum TurnRecords {
 
 /// A loop turn as expressions see it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TurnView {
+pub struct IterationView {
     pub loop_name: Arc<str>,
     /// In the body the 0-based turn; in a condition the number of turns completed.
-    pub index: u64,
+    pub iteration_index: u64,
     pub item: Value,
     /// What the previous turn gave; null at first.
     pub previous: Value,

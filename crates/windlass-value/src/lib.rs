@@ -19,8 +19,8 @@ mod value;
 pub use codec::{DecodeError, decode, encode};
 pub use digits::Digits;
 pub use eval::{
-    CompileError, EvalError, EvalErrorKind, Expression, InsideLoop, Language, Level, Meter, MeterCaps, Mode, NodeView,
-    PathPart, RunView, Scope, TurnRecords, TurnView,
+    CompileError, EvalError, EvalErrorKind, Expression, InsideLoop, IterationRecords, IterationView, Language, Level,
+    Meter, MeterCaps, Mode, NodeView, PathPart, RunView, Scope,
 };
 pub use json::{JsonError, float_text, parse_json, to_json, to_json_pretty};
 pub use known::known;

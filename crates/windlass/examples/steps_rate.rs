@@ -9,12 +9,12 @@ use windlass::{All, Event, Events, StepError, Workflow};
 #[derive(Event, Serialize, Deserialize)]
 #[event(name = "begin", start)]
 struct Begin {
-    turns: u64,
+    iterations: u64,
 }
 
 #[derive(Event, Serialize, Deserialize)]
 #[event(name = "turn")]
-struct Turn {
+struct Iteration {
     left: u64,
 }
 
@@ -38,7 +38,7 @@ struct Done {
 
 #[derive(Events)]
 enum Next {
-    Turn(Turn),
+    Iteration(Iteration),
     Done(Done),
 }
 
@@ -47,15 +47,15 @@ struct Looping;
 #[windlass::workflow(name = "looping")]
 impl Looping {
     #[step]
-    async fn begin(&self, begin: Begin) -> Result<Turn, StepError> {
-        Ok(Turn { left: begin.turns })
+    async fn begin(&self, begin: Begin) -> Result<Iteration, StepError> {
+        Ok(Iteration { left: begin.iterations })
     }
 
     #[step]
-    async fn turn(&self, turn: Turn) -> Result<Next, StepError> {
+    async fn iterate(&self, iteration: Iteration) -> Result<Next, StepError> {
         Ok(match turn.left {
             0 => Done { sum: 0 }.into(),
-            left => Turn { left: left - 1 }.into(),
+            left => Iteration { left: left - 1 }.into(),
         })
     }
 }
@@ -66,7 +66,7 @@ struct Fanning;
 impl Fanning {
     #[step]
     async fn split(&self, begin: Begin) -> Result<Vec<Item>, StepError> {
-        Ok((0..begin.turns).map(|number| Item { number }).collect())
+        Ok((0..begin.iterations).map(|number| Item { number }).collect())
     }
 
     #[step(workers = 100)]
@@ -82,18 +82,18 @@ impl Fanning {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let turns: u64 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(100_000);
+    let iterations: u64 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(100_000);
     let looping: Workflow = Looping.into_workflow().build()?;
-    for turns in [turns / 10, turns, turns] {
+    for iterations in [turns / 10, turns, turns] {
         let begun = Instant::now();
-        looping.run::<Done>(Begin { turns }).await?;
+        looping.run::<Done>(Begin { iterations }).await?;
         let took = begun.elapsed();
         println!("loop of {turns}: {:?}, {:.0} steps/s", took, turns as f64 / took.as_secs_f64());
     }
     let fanning = Fanning.into_workflow().build()?;
     for _ in 0..5 {
         let begun = Instant::now();
-        let done: Done = fanning.run(Begin { turns: 1_000 }).await?;
+        let done: Done = fanning.run(Begin { iterations: 1_000 }).await?;
         println!("fan-out of 1000 over 100 workers: {:?} (sum {})", begun.elapsed(), done.sum);
     }
     Ok(())

@@ -234,17 +234,17 @@ async fn a_long_history_is_rebuilt_from_its_ticks() {
     let store = Arc::new(MemoryStore::new());
     let engine = Engine::in_memory().store(store.clone()).workflow(&workflow).build().unwrap();
     let mut ticks = Vec::new();
-    for turns in [0, 10, 3_000] {
-        let id = format!("r{turns}");
-        let handle = in_time(engine.start(&workflow, Begin { n: turns }).id(id.as_str())).await.unwrap();
-        assert_eq!(text(&handle).await, format!("after {turns}"));
+    for iterations in [0, 10, 3_000] {
+        let id = format!("r{iterations}");
+        let handle = in_time(engine.start(&workflow, Begin { n: iterations }).id(id.as_str())).await.unwrap();
+        assert_eq!(text(&handle).await, format!("after {iterations}"));
         ticks.push(replays(&*store, &id));
     }
     assert!(ticks[2] > 3_000 && ticks[0] < 10, "{ticks:?}");
 }
 
 #[derive(Events)]
-enum Turn {
+enum LoopOutput {
     Item(Item),
     Done(Done),
 }
@@ -263,10 +263,10 @@ fn looping() -> Workflow {
                 Given::Item(item) => item.n,
             };
             if left == 0 {
-                return Ok(Turn::Done(Done { text: format!("after {}", ctx.state()?.count) }));
+                return Ok(LoopOutput::Done(Done { text: format!("after {}", ctx.state()?.count) }));
             }
             ctx.add("count", 1)?;
-            Ok(Turn::Item(Item { n: left - 1 }))
+            Ok(LoopOutput::Item(Item { n: left - 1 }))
         })
         .build()
         .unwrap()

@@ -7,14 +7,14 @@ use windlass_value::{EvalError, Value};
 use super::Made;
 use super::caps::{Caps, cut, cut_front};
 use super::config::Config;
+use super::iterations::newest;
 use super::prompt::{Owed, Sections, owed};
 use super::read::Reader;
-use super::turns::newest;
 
 struct Judge {
     name: Arc<str>,
     instructions: Option<Arc<str>>,
-    turns: usize,
+    max_iterations: usize,
     result: Option<Owed>,
     caps: Caps,
 }
@@ -23,7 +23,7 @@ pub(super) fn prompt(config: &Config<'_>) -> Result<Made, String> {
     let judge = Judge {
         name: config.text("name")?,
         instructions: config.maybe_text("instructions")?,
-        turns: config.count("turns")?.unwrap_or(1),
+        max_iterations: config.count("turns")?.unwrap_or(1),
         result: owed(config)?,
         caps: Caps::read(config)?,
     };
@@ -63,7 +63,7 @@ impl Judge {
     }
 
     fn brief(&self) -> String {
-        let Judge { name, turns, .. } = self;
+        let Judge { name, max_iterations: turns, .. } = self;
         format!(
             "You judge whether the loop `{name}` is done. Below is what its iterations have produced, the oldest first. \
              With `done: true` the loop ends; with `done: false` another iteration begins, up to {turns} in all. \

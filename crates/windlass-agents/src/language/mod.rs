@@ -11,6 +11,7 @@
 mod acts;
 mod caps;
 mod config;
+mod iterations;
 mod judge;
 mod mail;
 mod outputs;
@@ -18,7 +19,6 @@ mod prompt;
 mod read;
 mod reply;
 mod request;
-mod turns;
 
 use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
 
@@ -73,15 +73,15 @@ const FUNCTIONS: &[(&str, Makes)] = &[
     ("spun", mail::spun),
     ("ending", mail::ending),
     ("welcome", mail::welcome),
-    ("turn", turns::turn),
-    ("remember", turns::remember),
-    ("judged", turns::judged),
-    ("unaskable", turns::unaskable),
+    ("turn", iterations::iteration_output),
+    ("remember", iterations::history_entry),
+    ("judged", iterations::judged),
+    ("unaskable", iterations::unaskable),
     ("error", error),
     ("trouble_told", mail::trouble_told),
-    ("feedback", turns::feedback),
-    ("remark", turns::remark),
-    ("iteration", turns::iteration),
+    ("feedback", iterations::feedback),
+    ("remark", iterations::remark),
+    ("iteration", iterations::iteration_entry),
     ("results", outputs::results),
     ("each", outputs::each),
     ("repeat", outputs::repeat),

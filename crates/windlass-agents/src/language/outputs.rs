@@ -6,8 +6,8 @@ use windlass_value::{EvalError, Map, Value};
 
 use super::Made;
 use super::config::Config;
+use super::iterations::{ITERATION_SEPARATOR, history_text};
 use super::read::{Ended, Reader};
-use super::turns::{BETWEEN, history_text};
 
 /// Between the texts of an agent's turns.
 const PARAGRAPH: &str = "\n\n";
@@ -72,7 +72,7 @@ pub(super) fn each(config: &Config<'_>) -> Result<Made, String> {
         fill_up(&mut iterations, &name, items.len(), &items);
         reader.spend(iterations.len())?;
         let content = match cumulative {
-            true => Value::from(contents.join(BETWEEN)),
+            true => Value::from(contents.join(ITERATION_SEPARATOR)),
             false => contents.pop().map_or(Value::from(""), Value::Str),
         };
         Ok(output(content, Value::object([("iterations", Value::list(iterations))])))

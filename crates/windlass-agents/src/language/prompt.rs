@@ -103,7 +103,7 @@ impl First {
         }
         self.inputs(reader, &mut text)?;
         self.told(reader, &mut text)?;
-        self.previous_turn(reader, &mut text)?;
+        self.previous_iteration(reader, &mut text)?;
         let parts = self.files(reader, &mut text)?;
         let last = self.item(reader)?;
         let whole = self.dependencies.iter().any(|dependency| dependency.whole);
@@ -125,9 +125,11 @@ impl First {
     /// `## Iteration 2` stands above the instructions of steps in a repeated body.
     fn task(&self, reader: &Reader<'_>) -> String {
         let repeated = self.around.as_ref().filter(|around| !around.items && !around.steps.is_empty());
-        let turn = repeated.and_then(|around| reader.turn(Some(&around.name)));
-        match turn {
-            Some(turn) => format!("## Iteration {}\n\n{}", turn.index + 1, self.instructions.trim_end()),
+        let iteration = repeated.and_then(|around| reader.iteration(Some(&around.name)));
+        match iteration {
+            Some(iteration) => {
+                format!("## Iteration {}\n\n{}", iteration.iteration_index + 1, self.instructions.trim_end())
+            }
             None => self.instructions.trim_end().to_owned(),
         }
     }
@@ -169,9 +171,12 @@ impl First {
         Ok(())
     }
 
-    fn previous_turn(&self, reader: &mut Reader<'_>, text: &mut Sections) -> Result<(), EvalError> {
+    fn previous_iteration(&self, reader: &mut Reader<'_>, text: &mut Sections) -> Result<(), EvalError> {
         let Some(around) = self.around.as_ref().filter(|around| around.previous) else { return Ok(()) };
-        let Some(turn) = reader.turn(Some(&around.name)).filter(|turn| turn.index > 0) else { return Ok(()) };
+        let Some(iteration) = reader.iteration(Some(&around.name)).filter(|iteration| iteration.iteration_index > 0)
+        else {
+            return Ok(());
+        };
         let previous = reader.around("previous")?;
         let mut inside = Sections::default();
         if around.steps.is_empty() {
@@ -194,13 +199,13 @@ impl First {
                 inside.part(&format!("{id} result"), &cut(&reader.json(&result)?, self.caps.dependency));
             }
         }
-        text.section(&format!("Previous Iteration Output (Iteration {})", turn.index), &inside.0);
+        text.section(&format!("Previous Iteration Output (Iteration {})", iteration.iteration_index), &inside.0);
         let feedback = reader.around("feedback")?;
         let said = reader.text(&feedback, "text")?;
         // A judge that said nothing this time leaves what another turn was told behind.
-        let fresh = feedback.get("iteration").and_then(Value::as_int) == i64::try_from(turn.index).ok();
+        let fresh = feedback.get("iteration").and_then(Value::as_int) == i64::try_from(iteration.iteration_index).ok();
         if fresh && !said.is_empty() {
-            let heading = format!("Judge Feedback (Iteration {})", turn.index);
+            let heading = format!("Judge Feedback (Iteration {})", iteration.iteration_index);
             text.section(&heading, &cut(said.trim_end(), self.caps.dependency));
         }
         Ok(())
@@ -238,9 +243,15 @@ impl First {
 
     fn item(&self, reader: &mut Reader<'_>) -> Result<String, EvalError> {
         let each = self.around.as_ref().filter(|around| around.items);
-        let Some(turn) = each.and_then(|around| reader.turn(Some(&around.name))) else { return Ok(String::new()) };
-        let item = reader.json(&turn.item)?;
-        Ok(format!("\n\n## forEach Item (index: {})\n\n{}", turn.index, cut(&item, self.caps.prompt / 2)))
+        let Some(iteration) = each.and_then(|around| reader.iteration(Some(&around.name))) else {
+            return Ok(String::new());
+        };
+        let item = reader.json(&iteration.item)?;
+        Ok(format!(
+            "\n\n## forEach Item (index: {})\n\n{}",
+            iteration.iteration_index,
+            cut(&item, self.caps.prompt / 2)
+        ))
     }
 }
 

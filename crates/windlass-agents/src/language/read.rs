@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_value::{EvalError, EvalErrorKind, Level, Meter, NodeView, RunView, Scope, TurnView, Value, to_json};
+use windlass_value::{EvalError, EvalErrorKind, IterationView, Level, Meter, NodeView, RunView, Scope, Value, to_json};
 
 pub(super) struct Reader<'a> {
     scope: &'a dyn Scope,
@@ -158,15 +158,16 @@ impl<'a> Reader<'a> {
         outcome.and_then(|outcome| outcome.get("result").cloned()).unwrap_or_default()
     }
 
-    pub(crate) fn turn(&self, name: Option<&str>) -> Option<TurnView> {
-        self.scope.turn(name)
+    pub(crate) fn iteration(&self, name: Option<&str>) -> Option<IterationView> {
+        self.scope.iteration(name)
     }
 
     /// The item of the innermost turn, and its index.
     pub(crate) fn item(&mut self) -> Result<(Value, u64), EvalError> {
-        let turn = self.scope.turn(None);
-        let turn = turn.ok_or_else(|| EvalError::new(EvalErrorKind::Missing, "there is no turn of a loop here"))?;
-        Ok((self.whole(&turn.item)?, turn.index))
+        let iteration = self.scope.iteration(None);
+        let iteration =
+            iteration.ok_or_else(|| EvalError::new(EvalErrorKind::Missing, "there is no turn of a loop here"))?;
+        Ok((self.whole(&iteration.item)?, iteration.iteration_index))
     }
 
     /// A step that has ended, seen from outside of so many scopes. None if it has not, or never will.

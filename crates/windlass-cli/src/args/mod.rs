@@ -46,7 +46,7 @@ pub(crate) enum Command {
     /// Where a run stands
     Status(Status),
     /// The turns of a run's loops
-    Turns(Turns),
+    Iterations(IterationsArgs),
     /// What has happened in a run, in order
     Events(Events),
     /// Go on with a run after a crash, an interruption or a pause
@@ -327,7 +327,7 @@ pub(crate) struct Status {
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Turns {
+pub(crate) struct IterationsArgs {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// The loop's path, such as `sync` or `pages[3].items`; without it, the loops are listed

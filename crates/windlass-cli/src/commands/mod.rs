@@ -23,7 +23,7 @@ mod status;
 mod token;
 mod tools;
 mod tree;
-mod turns;
+mod iterations;
 mod worker;
 
 use crate::args::{Args, Command, WorkflowCommand};
@@ -37,7 +37,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         Command::Check(args) => check::check(global, &args),
         Command::List(args) => list::list(global, &args),
         Command::Status(args) => status::status(global, &args),
-        Command::Turns(args) => turns::turns(global, &args),
+        Command::Iterations(args) => iterations::iterations(global, &args),
         Command::Events(args) => events::events(global, &args),
         Command::Resume(args) => resume::resume(global, &args),
         Command::Restart(args) => mending::restart(global, &args),

@@ -96,7 +96,7 @@ impl Replayed {
             format!("replayed: {} ticks, all commands as journaled", state.ticks - self.from),
             format!("snapshots compared: {}", self.compared),
             format!("state after tick {}: {}", state.ticks, self.hash()),
-            format!("{} turns, {} events, {}", state.turns, state.events, state.now),
+            format!("{} turns, {} events, {}", state.iterations, state.events, state.now),
         ];
         if let Some(variables) = variables.filter(|variables| !variables.is_empty()) {
             lines.push("variables".to_owned());
@@ -131,7 +131,7 @@ impl Replayed {
             ("status", Value::from(state.result().map(|result| result.status.as_str()))),
             ("paused", Value::from(state.paused)),
             ("now", Value::from(state.now.to_string())),
-            ("turns", Value::from(state.turns)),
+            ("turns", Value::from(state.iterations)),
             ("events", Value::from(state.events)),
             ("jobs", Value::from(state.jobs.len())),
             ("timers", Value::from(state.timers.len())),

@@ -181,7 +181,7 @@ impl<'a> View<'a> {
     fn current(&self, view: &FrameView) -> String {
         let mut lines = vec![format!("Current Action: {} ({})", view.name, view.label)];
         if let Some(looping) = &view.looping {
-            lines.push(format!("  Iteration: {}", tree::count_of(&self.seen.program.plan, view, looping)));
+            lines.push(format!("  Iteration: {}", tree::format_loop_progress(&self.seen.program.plan, view, looping)));
             lines.extend(tree::condition_of(looping).map(|condition| format!("  Condition: {condition}")));
         }
         lines.push(format!("  Duration: {}", text::span(self.now.since(view.started_at))));

@@ -2,7 +2,7 @@
 
 use windlass_core::plan::{Amount, NodeKind, Plan};
 use windlass_core::{FrameView, LoopView};
-use windlass_runtime::show::running_turns;
+use windlass_runtime::show::running_iterations;
 use windlass_value::Timestamp;
 
 use crate::out::Paint;
@@ -43,26 +43,26 @@ fn write(plan: &Plan, views: &[FrameView], now: Timestamp, paint: Paint, depth: 
 
 /// `[3] sync 15/100 (until) running 45s`
 fn line(plan: &Plan, view: &FrameView, now: Timestamp, paint: Paint) -> String {
-    let turn = view.turn.map(|turn| format!("[{turn}] ")).unwrap_or_default();
-    let count = view.looping.as_ref().map(|looping| format!(" {}", count_of(plan, view, looping))).unwrap_or_default();
+    let iteration = view.iteration.map(|turn| format!("[{turn}] ")).unwrap_or_default();
+    let count = view.looping.as_ref().map(|looping| format!(" {}", format_loop_progress(plan, view, looping))).unwrap_or_default();
     let doing = paint.status(view.doing, view.doing);
     let since = text::span(now.since(view.started_at));
     let attempt = if view.attempt > 1 { format!(", attempt {}", view.attempt) } else { String::new() };
     let looping = view.looping.as_ref().map(loop_notes).unwrap_or_default();
     let used = text::usage(&view.usage).map(|used| format!(", {used}")).unwrap_or_default();
-    format!("{turn}{}{count} ({}) {doing} {since}{attempt}{looping}{used}", view.name, view.label)
+    format!("{iteration}{}{count} ({}) {doing} {since}{attempt}{looping}{used}", view.name, view.label)
 }
 
 /// A loop that goes turn by turn shows the turn it is in, counted from 1; another one what has ended and what runs.
-pub(crate) fn count_of(plan: &Plan, view: &FrameView, looping: &LoopView) -> String {
-    let live = running_turns(looping);
-    if live == 0 || (live == 1 && goes_turn_by_turn(plan, view)) {
+pub(crate) fn format_loop_progress(plan: &Plan, view: &FrameView, looping: &LoopView) -> String {
+    let live = running_iterations(looping);
+    if live == 0 || (live == 1 && is_sequential(plan, view)) {
         return text::of(looping.begun, looping.most);
     }
     format!("{} ({live} {})", text::of(looping.ended, looping.most), view.doing)
 }
 
-fn goes_turn_by_turn(plan: &Plan, view: &FrameView) -> bool {
+fn is_sequential(plan: &Plan, view: &FrameView) -> bool {
     let named = plan.nodes.iter().filter(|node| node.name == view.name);
     let loops = named.filter_map(|node| match &node.kind {
         NodeKind::Loop(looping) => Some(&looping.in_flight),

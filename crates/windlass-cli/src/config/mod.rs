@@ -273,7 +273,7 @@ mod tests {
     fn counts_and_spans_are_read() {
         let limits = limits_of("[limits]\nloop_turns_max = 7\nloop_time_max = \"PT2H\"\ncancel_grace = 3\n");
         let limits = limits.expect("valid");
-        assert_eq!((limits.loop_turns_max, limits.loop_time_max), (7, Duration::from_secs(7_200)));
+        assert_eq!((limits.max_loop_iterations, limits.loop_time_max), (7, Duration::from_secs(7_200)));
         assert_eq!(limits.cancel_grace, Duration::from_secs(3));
     }
 

@@ -127,14 +127,14 @@ impl Bars {
     /// The loop's bar takes the place of its step's spinner.
     fn loop_began(&mut self, path: &Arc<str>) {
         self.remove(path);
-        let most = self.loops.0.get(path).and_then(|seen| seen.most);
-        let template = match most {
+        let max_iterations = self.loops.0.get(path).and_then(|seen| seen.max_iterations);
+        let template = match max_iterations {
             Some(_) => "{prefix} {bar:20} {pos}/{len} {elapsed} {wide_msg}",
             None => "{prefix} {spinner} {pos} {elapsed} {wide_msg}",
         };
         let Ok(style) = ProgressStyle::with_template(template) else { return };
         let condition = self.condition(path).unwrap_or_default();
-        self.add(path, most, style, |bar| {
+        self.add(path, max_iterations, style, |bar| {
             bar.set_prefix(path.to_string());
             bar.set_message(condition);
         });

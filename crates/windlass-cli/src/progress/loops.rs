@@ -4,30 +4,30 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::{Event, EventKind};
-use windlass_runtime::show::turns_of;
+use windlass_runtime::show::started_max_iterations;
 use windlass_value::Value;
 
-use super::loop_of;
+use super::loop_path;
 use crate::text;
 
 #[derive(Clone, Default)]
-pub(crate) struct LoopSeen {
-    pub most: Option<u64>,
+pub(crate) struct LoopProgress {
+    pub max_iterations: Option<u64>,
     pub ended: u64,
     pub last: Value,
     /// Not shown since it has changed.
     pub fresh: bool,
 }
 
-impl LoopSeen {
+impl LoopProgress {
     pub(crate) fn count(&self) -> String {
-        text::of(self.ended, self.most)
+        text::of(self.ended, self.max_iterations)
     }
 }
 
 /// By path.
 #[derive(Default)]
-pub(crate) struct Loops(pub BTreeMap<Arc<str>, LoopSeen>);
+pub(crate) struct Loops(pub BTreeMap<Arc<str>, LoopProgress>);
 
 /// What an event did to a loop.
 pub(crate) enum Change {
@@ -40,12 +40,12 @@ impl Loops {
     pub(crate) fn take(&mut self, event: &Event) -> Option<Change> {
         match &event.kind {
             EventKind::LoopStarted { limits, .. } => {
-                let most = turns_of(limits);
-                self.0.insert(event.path.clone(), LoopSeen { most, ..LoopSeen::default() });
+                let max_iterations = started_max_iterations(limits);
+                self.0.insert(event.path.clone(), LoopProgress { max_iterations: most: max_iterations, ..LoopProgress::default() });
                 Some(Change::Began(event.path.clone()))
             }
             EventKind::IterationDone { result, .. } => {
-                let path: Arc<str> = loop_of(&event.path).into();
+                let path: Arc<str> = loop_path(&event.path).into();
                 let seen = self.0.entry(path.clone()).or_default();
                 seen.ended += 1;
                 seen.last = result.clone();

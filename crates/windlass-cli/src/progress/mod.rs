@@ -14,7 +14,7 @@ use windlass_value::Timestamp;
 
 use bars::Bars;
 use lines::Lines;
-use loops::LoopSeen;
+use loops::LoopProgress;
 
 pub(crate) enum Progress {
     Quiet,
@@ -91,7 +91,7 @@ pub(crate) struct Begun {
     paused: bool,
     /// Path and kind of the live top-level steps.
     steps: Vec<(Arc<str>, Arc<str>)>,
-    loops: Vec<(Arc<str>, LoopSeen)>,
+    loops: Vec<(Arc<str>, LoopProgress)>,
 }
 
 impl Begun {
@@ -104,12 +104,12 @@ impl Begun {
 }
 
 /// The paths are those of the events: `pages[3].items`.
-fn live_loops(frames: &[FrameView], parent: &str, into: &mut Vec<(Arc<str>, LoopSeen)>) {
+fn live_loops(frames: &[FrameView], parent: &str, into: &mut Vec<(Arc<str>, LoopProgress)>) {
     for view in frames {
         let path = path_of_frame(parent, view);
         if let Some(looping) = &view.looping {
-            let (most, ended, last) = (looping.most, looping.ended, looping.last.clone());
-            into.push((path.as_str().into(), LoopSeen { most, ended, last, fresh: false }));
+            let (max_iterations, ended, last) = (looping.most, looping.ended, looping.last.clone());
+            into.push((path.as_str().into(), LoopProgress { max_iterations: most: max_iterations, ended, last, fresh: false }));
         }
         live_loops(&view.children, &path, into);
     }
@@ -126,7 +126,7 @@ fn is_inside(path: &str, outer: &str) -> bool {
 }
 
 /// The path of the loop that a turn's path `sync[3]` or `sync.3` belongs to.
-fn loop_of(turn_path: &str) -> &str {
-    let end = if turn_path.ends_with(']') { '[' } else { '.' };
-    turn_path.rsplit_once(end).map_or(turn_path, |(path, _)| path)
+fn loop_path(iteration_path: &str) -> &str {
+    let end = if iteration_path.ends_with(']') { '[' } else { '.' };
+    iteration_path.rsplit_once(end).map_or(iteration_path, |(path, _)| path)
 }

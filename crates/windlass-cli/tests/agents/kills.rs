@@ -126,7 +126,7 @@ fn a_loop_with_a_judge_and_tools_is_killed_at_every_commit() {
 }
 
 #[test]
-fn turns_side_by_side_are_killed_at_every_commit() {
+fn parallel_iterations_are_killed_at_every_commit() {
     survives(&VICTIMS[1]);
 }
 

@@ -11,8 +11,8 @@ const JUDGE: &str = "agents:\n  judge: {description: decides, resultSchema: {typ
 type Case = (&'static str, String, &'static str, &'static [&'static str], i32, &'static [&'static str]);
 
 fn cases() -> [Case; 7] {
-    let repeat = |most: u32| {
-        let each = format!("loop: {{maxIterations: {most}, untilAgent: judge}}");
+    let repeat = |max_iterations: u32| {
+        let each = format!("loop: {{maxIterations: {max_iterations}, untilAgent: judge}}");
         format!("{JUDGE}steps: [{{id: work, instructions: 'Work.', maxRetries: 0, {each}}}]")
     };
     let alone = |more: &str| format!("steps: [{{id: one, instructions: 'One.'{more}}}]");

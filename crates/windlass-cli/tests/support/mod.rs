@@ -166,7 +166,7 @@ impl Drop for Running {
 }
 
 /// Counts to `turns`, with a pause between two turns.
-pub(crate) fn counting(turns: u32, delay: &str) -> String {
+pub(crate) fn counting(iterations: u32, delay: &str) -> String {
     format!(
         r#"{{
   "name": "counting",
@@ -174,7 +174,7 @@ pub(crate) fn counting(turns: u32, delay: &str) -> String {
     "prepare": {{ "type": "InitializeVariable", "inputs": {{ "variables": [{{ "name": "n", "type": "integer", "value": 0 }}] }} }},
     "count": {{
       "type": "until",
-      "condition": "@greaterOrEquals(variables('n'), {turns})",
+      "condition": "@greaterOrEquals(variables('n'), {iterations})",
       "actions": {{ "add": {{ "type": "IncrementVariable", "inputs": {{ "name": "n" }} }} }},
       "limit": {{ "count": 100, "timeout": "PT12H" }},
       "delay": "{delay}",

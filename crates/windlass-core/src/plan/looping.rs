@@ -21,7 +21,7 @@ pub struct Loop {
     /// Between turns: never before the first, never after the last.
     pub delay: Option<Amount<Duration>>,
     pub in_flight: Amount<u64>,
-    pub on_turn_failure: TurnFailure,
+    pub on_iteration_failure: IterationFailure,
     pub body: NodeId,
     pub collect: Collect,
     /// Looked at after each turn, in the turn's scope: true ends the loop as succeeded. An extension.
@@ -39,7 +39,7 @@ pub struct Loop {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "TurnPath::is_brackets")]
-    pub turn_path: TurnPath,
+    pub iteration_path: IterationPath,
     /// No loop that people know of: neither it nor its turns are told or kept, what is inside is.
     #[serde(default, skip_serializing_if = "is_false")]
     pub machinery: bool,
@@ -74,7 +74,7 @@ impl Loop {
             on_exhausted: Exhausted::Fail,
             delay: None,
             in_flight: Amount::Fixed(1),
-            on_turn_failure: TurnFailure::Stop { running_finish: false },
+            on_iteration_failure: IterationFailure::Stop { running_finish: false },
             body,
             collect: Collect::Report,
             break_when: None,
@@ -82,7 +82,7 @@ impl Loop {
             records: None,
             entry: None,
             item: None,
-            turn_path: TurnPath::Brackets,
+            iteration_path: IterationPath::Brackets,
             machinery: false,
             judge_fails: false,
         }
@@ -146,12 +146,12 @@ pub enum Check {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoopLimits {
     /// None only for a loop over items.
-    pub turns: Option<Amount<u64>>,
+    pub iterations: Option<Amount<u64>>,
     pub time: Option<Amount<Duration>>,
     /// Whether a turn that outlives the time is cut off; else time is looked at between turns only.
-    pub cuts_turn: bool,
+    pub cancels_iterations_on_timeout: bool,
     /// More than this is refused when the limits are computed, as the compiler refuses it when they are written down.
-    pub turns_max: u64,
+    pub max_iterations: u64,
     pub time_max: Duration,
     /// What the turns may use up in all, worked out when the loop is entered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -162,10 +162,10 @@ impl LoopLimits {
     /// A loop over items ends with its items; their number is limited when they are known.
     pub fn of_items(limits: &Limits) -> LoopLimits {
         LoopLimits {
-            turns: None,
+            iterations: None,
             time: None,
-            cuts_turn: false,
-            turns_max: limits.loop_items_max,
+            cancels_iterations_on_timeout: false,
+            max_iterations: limits.loop_items_max,
             time_max: limits.loop_time_max,
             budget: Vec::new(),
         }
@@ -175,10 +175,10 @@ impl LoopLimits {
     /// also means loops that name no limit.
     pub fn of_repeats(limits: &Limits) -> LoopLimits {
         LoopLimits {
-            turns: Some(Amount::Fixed(limits.loop_turns_default.min(limits.loop_turns_max))),
+            iterations: Some(Amount::Fixed(limits.default_loop_iterations.min(limits.max_loop_iterations))),
             time: Some(Amount::Fixed(limits.loop_time_default.min(limits.loop_time_max))),
-            cuts_turn: true,
-            turns_max: limits.loop_turns_max,
+            cancels_iterations_on_timeout: true,
+            max_iterations: limits.max_loop_iterations,
             ..LoopLimits::of_items(limits)
         }
     }
@@ -204,7 +204,7 @@ pub const MONEY: &str = "money";
 
 /// How a turn is written in paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TurnPath {
+pub enum IterationPath {
     /// `loop[3].inner`
     #[default]
     Brackets,
@@ -212,17 +212,17 @@ pub enum TurnPath {
     Dots,
 }
 
-impl TurnPath {
+impl IterationPath {
     /// What follows the loop's path.
     pub fn write(self, index: u64) -> String {
         match self {
-            TurnPath::Brackets => format!("[{index}]"),
-            TurnPath::Dots => format!(".{index}"),
+            IterationPath::Brackets => format!("[{index}]"),
+            IterationPath::Dots => format!(".{index}"),
         }
     }
 
     fn is_brackets(&self) -> bool {
-        *self == TurnPath::Brackets
+        *self == IterationPath::Brackets
     }
 }
 
@@ -233,7 +233,7 @@ pub enum Exhausted {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TurnFailure {
+pub enum IterationFailure {
     /// The loop fails at once; turns in flight are cancelled, unless they may finish.
     Stop { running_finish: bool },
     /// The other turns run; then the loop fails.
@@ -263,5 +263,5 @@ pub enum Collect {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stall {
     pub watch: ExprId,
-    pub turns: u64,
+    pub iterations: u64,
 }

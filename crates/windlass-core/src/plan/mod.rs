@@ -18,8 +18,8 @@ use windlass_value::{BlobHash, Duration, Mode, Value};
 
 pub use graph::{After, Branch, Case, Child, Ending, Graph, OnFailure, Pick, Test};
 pub use looping::{
-    Budget, CALLS, Check, Collect, Exhausted, Keep, Loop, LoopLimits, MONEY, Records, Source, Stall, TIME, TurnFailure,
-    TurnPath,
+    Budget, CALLS, Check, Collect, Exhausted, Keep, Loop, LoopLimits, MONEY, Records, Source, Stall, TIME, IterationFailure,
+    IterationPath,
 };
 pub use mail::{Mailbox, Post};
 pub use net::{ArcOn, FAILED_KIND, Handler, Join, Net, NetArc, NetEnd, Place, Surplus};

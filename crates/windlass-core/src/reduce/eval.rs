@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use windlass_value::{
     Duration, EvalError, EvalErrorKind, InsideLoop, Level, Map, Meter, MeterCaps, Mode, NodeView, RunView,
-    Scope as ScopeTrait, Stored, Timestamp, TurnRecords, TurnView, Value,
+    Scope as ScopeTrait, Stored, Timestamp, IterationRecords, IterationView, Value,
 };
 
 use super::nodes::TaskNames;
 use super::{Reducer, Stop};
 use crate::plan::{Amount, ExprId, NodeId, NodeKind, Source};
-use crate::state::{Scope, ScopeId, State, Turn};
+use crate::state::{Scope, ScopeId, State, Iteration};
 use crate::{ErrorInfo, Outcome, Program, Status, Values};
 
 /// Names that only this evaluation sees, and which turn a loop's condition counts.
@@ -22,15 +22,15 @@ pub(crate) struct Locals<'a> {
     /// What a task knows of itself.
     pub task: Option<&'a TaskNames<'a>>,
     /// In a condition the innermost turn's index is the number of turns completed.
-    pub turn_index: Option<u64>,
+    pub iteration_index: Option<u64>,
     /// What the innermost turn's previous result is, in a condition.
     pub previous: Option<&'a Value>,
     /// A turn that has no scope of its own: a condition before the first.
-    pub turn: Option<&'a Turn>,
+    pub iteration: Option<&'a Iteration>,
     /// A node that is about to end, with its outcome so far.
     pub own: Option<(NodeId, &'a Arc<Outcome>)>,
     /// The innermost turn has ended: what has no outcome in it did not run.
-    pub turn_ended: bool,
+    pub iteration_ended: bool,
 }
 
 /// What a condition says.
@@ -241,7 +241,7 @@ impl<'a> View<'a> {
             attempts: outcome.attempts,
             started_at: outcome.started_at,
             ended_at: outcome.ended_at,
-            records: outcome.turns.as_ref().map(|turns| turns.records.clone()).unwrap_or_default(),
+            iteration_records: outcome.loop_summary.as_ref().map(|turns| turns.records.clone()).unwrap_or_default(),
             records_listed: self.listed(node),
             usage: outcome.usage.clone(),
         }
@@ -249,7 +249,7 @@ impl<'a> View<'a> {
 
     /// A node of a turn that ended without it, because what is around it was skipped.
     fn passed_over(&self, name: &str) -> Option<NodeView> {
-        let scope = self.state.scopes.get(self.scope).filter(|_| self.locals.turn_ended)?;
+        let scope = self.state.scopes.get(self.scope).filter(|_| self.locals.iteration_ended)?;
         let node = self.program.named(scope.owner, name).filter(|node| scope.outcome(*node).is_none())?;
         let (status, now) = (Status::Skipped.as_str(), self.state.now);
         Some(NodeView {
@@ -261,7 +261,7 @@ impl<'a> View<'a> {
             attempts: 0,
             started_at: now,
             ended_at: now,
-            records: TurnRecords::None,
+            iteration_records: IterationRecords::None,
             records_listed: None,
             usage: Value::Null,
         })
@@ -274,8 +274,8 @@ impl<'a> View<'a> {
     }
 
     /// A loop without items shows those of the loop around it, under their name.
-    fn item_name(&self, turn: &Turn) -> Option<Arc<str>> {
-        let mut node = Some(turn.loop_node);
+    fn item_name(&self, iteration: &Iteration) -> Option<Arc<str>> {
+        let mut node = Some(iteration.loop_node);
         while let Some(id) = node {
             let around = self.program.node(id);
             if let NodeKind::Loop(looping) = &around.kind
@@ -308,8 +308,8 @@ impl ScopeTrait for View<'_> {
         }
         let found = match level {
             Level::Run => self.state.scopes.get(self.state.root_scope)?.variables.get(name),
-            Level::Turn => self.chain().find(|scope| scope.turn.is_some())?.variables.get(name),
-            Level::Step => self.chain().find(|scope| scope.turn.is_none())?.variables.get(name),
+            Level::Iteration => self.chain().find(|scope| scope.iteration.is_some())?.variables.get(name),
+            Level::Step => self.chain().find(|scope| scope.iteration.is_none())?.variables.get(name),
             Level::Any => {
                 let carried = |scope: &Scope| scope.carried.as_ref().and_then(|carried| carried.get(name));
                 let own = |scope: &Scope| scope.variables.get(name).map(|variable| variable.value.clone());
@@ -345,7 +345,7 @@ impl ScopeTrait for View<'_> {
             }
             let Some(place) = self.program.written_down(scope.owner, &lower) else { continue };
             // A loop that is about to begin shows nothing of when it ran before.
-            if self.locals.turn.is_some_and(|turn| turn.loop_node == place.looping) {
+            if self.locals.iteration.is_some_and(|turn| turn.loop_node == place.looping) {
                 return None;
             }
             let own = self.locals.own.filter(|(node, _)| *node == place.looping).map(|(_, outcome)| outcome);
@@ -368,22 +368,22 @@ impl ScopeTrait for View<'_> {
         Some(inner.into_iter().filter_map(view).collect())
     }
 
-    fn turn(&self, loop_name: Option<&str>) -> Option<TurnView> {
-        let scoped = self.chain().filter_map(|scope| scope.turn.as_ref());
-        let mut turns = self.locals.turn.into_iter().chain(scoped).enumerate();
-        let (depth, turn) = match loop_name {
-            None => turns.next(),
-            Some(name) => turns.find(|(_, turn)| self.program.node(turn.loop_node).name.eq_ignore_ascii_case(name)),
+    fn iteration(&self, loop_name: Option<&str>) -> Option<IterationView> {
+        let scoped = self.chain().filter_map(|scope| scope.iteration.as_ref());
+        let mut iterations = self.locals.iteration.into_iter().chain(scoped).enumerate();
+        let (depth, iteration) = match loop_name {
+            None => iterations.next(),
+            Some(name) => iterations.find(|(_, turn)| self.program.node(turn.loop_node).name.eq_ignore_ascii_case(name)),
         }?;
         let innermost = depth == 0;
-        Some(TurnView {
-            loop_name: self.program.node(turn.loop_node).name.clone(),
-            index: self.locals.turn_index.filter(|_| innermost).unwrap_or(turn.index),
-            item: turn.item.clone(),
-            previous: self.locals.previous.filter(|_| innermost).unwrap_or(&turn.previous).clone(),
-            loop_started_at: turn.loop_started_at,
-            item_name: self.item_name(turn),
-            count: turn.count,
+        Some(IterationView {
+            loop_name: self.program.node(iteration.loop_node).name.clone(),
+            iteration_index: self.locals.iteration_index.filter(|_| innermost).unwrap_or(iteration.index),
+            item: iteration.item.clone(),
+            previous: self.locals.previous.filter(|_| innermost).unwrap_or(&iteration.previous).clone(),
+            loop_started_at: iteration.loop_started_at,
+            item_name: self.item_name(iteration),
+            count: iteration.count,
         })
     }
 
@@ -421,8 +421,8 @@ impl ScopeTrait for View<'_> {
         };
         match level {
             Level::Run => self.state.scopes.get(self.state.root_scope).into_iter().for_each(&mut add),
-            Level::Turn => self.chain().find(|scope| scope.turn.is_some()).into_iter().for_each(&mut add),
-            Level::Step => self.chain().find(|scope| scope.turn.is_none()).into_iter().for_each(&mut add),
+            Level::Iteration => self.chain().find(|scope| scope.iteration.is_some()).into_iter().for_each(&mut add),
+            Level::Step => self.chain().find(|scope| scope.iteration.is_none()).into_iter().for_each(&mut add),
             Level::Any => self.chain().for_each(&mut add),
         }
         found

@@ -167,7 +167,7 @@ impl Reducer<'_> {
 
     pub(crate) fn end_with(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) -> Checked {
         let attempts = self.frame(id)?.attempt;
-        self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None })
+        self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, loop_summary: None })
     }
 
     /// Ends a frame. Its children must have ended; those that have not are called off first.
@@ -384,7 +384,7 @@ impl Reducer<'_> {
             attempts: 0,
             started_at: now,
             ended_at: now,
-            turns: None,
+            loop_summary: None,
             usage: Value::Null,
         });
         self.record(near, node, outcome.clone())?;
@@ -449,14 +449,14 @@ impl Reducer<'_> {
         let attempts = frame.attempt;
         self.keep_unbegun(id)?;
         if own {
-            return self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None });
+            return self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, loop_summary: None });
         }
         if let Some(error) = &mut error
             && error.path.is_empty()
         {
             error.path = self.task_path(id);
         }
-        self.end_called_off(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None })
+        self.end_called_off(id, Ended { status, output, error, inputs: Value::Null, attempts, loop_summary: None })
     }
 
     /// Nothing is left inside. What there is may still have to be put together.

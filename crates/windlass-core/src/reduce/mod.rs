@@ -33,7 +33,7 @@ pub use watch::{Failure, Failures, Moment, Watch};
 
 use crate::state::{FrameId, Item, Phase, State};
 use crate::tick::START_EVENT;
-use crate::{Command, ErrorInfo, Program, Tick, TickKind, TurnRecord, Values};
+use crate::{Command, ErrorInfo, Program, Tick, TickKind, IterationRecord, Values};
 
 /// What a tick led to.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub enum Reduced {
 pub struct Output {
     pub commands: Vec<Command>,
     /// Turns that ended, for the loops' histories.
-    pub turns: Vec<TurnRecord>,
+    pub iterations: Vec<IterationRecord>,
 }
 
 /// Applies one tick. `resume` carries what a call that needed values had done already; give back what you got.
@@ -77,7 +77,7 @@ pub fn reduce(
 pub struct Resume {
     begun: bool,
     output: Output,
-    turns_left: u64,
+    iterations_left: u64,
     items_left: u64,
     /// Loops with quiet turns that no event has told of.
     unpublished: Vec<FrameId>,
@@ -88,7 +88,7 @@ pub struct Resume {
 impl Resume {
     /// For a tick that has not begun; its commands go into this list, which is empty.
     pub fn with(commands: Vec<Command>) -> Resume {
-        Resume { output: Output { commands, turns: Vec::new() }, ..Resume::default() }
+        Resume { output: Output { commands, iterations: Vec::new() }, ..Resume::default() }
     }
 }
 
@@ -166,7 +166,7 @@ impl Reducer<'_> {
         self.state.ticks += 1;
         self.work.begun = true;
         self.watch_begins();
-        self.work.turns_left = self.program.limits.slice_turns;
+        self.work.iterations_left = self.program.limits.slice_iterations;
         self.work.items_left = self.program.limits.slice_items;
         if let Some(forked) = self.state.forked.take() {
             self.publish_forked(&forked);
@@ -193,7 +193,7 @@ impl Reducer<'_> {
     fn work_off_agenda(&mut self) -> Result<(), Halt> {
         while !self.state.paused && self.work.items_left > 0 {
             let Some(item) = self.state.agenda.pop_front() else { break };
-            if self.work.turns_left == 0 && matches!(item, Item::NextTurn(_)) {
+            if self.work.iterations_left == 0 && matches!(item, Item::NextIteration(_)) {
                 self.state.agenda.push_front(item);
                 break;
             }
@@ -222,7 +222,7 @@ impl Reducer<'_> {
             Item::ChildEnded { parent, slot, outcome, scope } => self.child_ended(*parent, *slot, outcome, *scope),
             Item::StartChild { graph, child } => self.start_child(*graph, *child),
             Item::FirstCheck(frame) => self.first_check(*frame),
-            Item::NextTurn(frame) => self.next_iteration(*frame),
+            Item::NextIteration(frame) => self.next_iteration(*frame),
             Item::Fire(frame) => self.fire(*frame),
             Item::Finish(frame, ended) => self.finish_evaluated(*frame, ended),
             Item::EndRun(outcome) => self.end_run(outcome),
@@ -242,7 +242,7 @@ impl Reducer<'_> {
     fn item_failed(&mut self, item: &Item, error: ErrorInfo) -> Checked {
         self.watch_item_failed(item);
         match item {
-            Item::Enter(frame) | Item::FirstCheck(frame) | Item::NextTurn(frame) | Item::Fire(frame) => {
+            Item::Enter(frame) | Item::FirstCheck(frame) | Item::NextIteration(frame) | Item::Fire(frame) => {
                 self.fail(*frame, error)
             }
             Item::Task(frame) | Item::TaskEnded(frame, _) | Item::Token(frame, _) => self.fail(*frame, error),

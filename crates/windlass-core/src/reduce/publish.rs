@@ -242,7 +242,7 @@ fn write_path(program: &Program, state: &State, id: FrameId, text: &mut String) 
         write_path(program, state, parent, text);
         let above = state.frames.get(parent).map(|frame| &program.node(frame.node).kind);
         if let Some(NodeKind::Loop(looping)) = above {
-            text.push_str(&looping.turn_path.write(frame.slot));
+            text.push_str(&looping.iteration_path.write(frame.slot));
         }
     }
     let node = program.node(frame.node);

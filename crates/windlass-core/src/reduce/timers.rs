@@ -15,7 +15,7 @@ use windlass_value::{Timestamp, Value};
 use super::Reducer;
 use super::impossible::{Checked, no_part, wrong_frame};
 use crate::plan::Amount;
-use crate::state::{Body, Closing, FrameId, Item, PendingWait, Timer, TimerKey};
+use crate::state::{PendingWait, Body, Closing, FrameId, Item, Timer, TimerKey};
 use crate::{ErrorInfo, Status, words};
 
 impl Reducer<'_> {
@@ -95,14 +95,12 @@ impl Reducer<'_> {
                 self.request_slot(id)
             }
             Body::Pipeline(body) => match body.pending_wait.as_deref() {
-                Some(PendingWait::Event { .. } | PendingWait::Time | PendingWait::Child { .. }) => {
-                    self.wait_expired(id)
-                }
+                Some(PendingWait::Event { .. } | PendingWait::Time | PendingWait::Child { .. }) => self.wait_expired(id),
                 // It is tried again, with the answers that it has got; or its operation goes on elsewhere.
                 Some(PendingWait::Resolved) | None => self.request_slot(id),
             },
             Body::Loop(_) => {
-                self.state.agenda.push_back(Item::NextTurn(id));
+                self.state.agenda.push_back(Item::NextIteration(id));
                 Ok(())
             }
             Body::Wait(_) => self.wait_over(id),

@@ -218,7 +218,7 @@ impl Reducer<'_> {
             | Item::ChildEnded { .. }
             | Item::StartChild { .. }
             | Item::FirstCheck(_)
-            | Item::NextTurn(_)
+            | Item::NextIteration(_)
             | Item::Fire(_)
             | Item::Finish(..)
             | Item::EndRun(_)
@@ -241,7 +241,7 @@ impl Reducer<'_> {
             | Item::ChildEnded { .. }
             | Item::StartChild { .. }
             | Item::FirstCheck(_)
-            | Item::NextTurn(_)
+            | Item::NextIteration(_)
             | Item::Fire(_)
             | Item::Finish(..)
             | Item::EndRun(_)
@@ -256,7 +256,7 @@ impl Reducer<'_> {
     fn iteration_path(&self, frame: &Frame, parent: FrameId) -> Option<(&Loop, String)> {
         let above = self.state.frames.get(parent)?;
         let NodeKind::Loop(looping) = &self.program.node(above.node).kind else { return None };
-        Some((looping, format!("{}{}", self.path(parent), looping.turn_path.write(frame.slot))))
+        Some((looping, format!("{}{}", self.path(parent), looping.iteration_path.write(frame.slot))))
     }
 
     /// The task has not been tried, and waits for nothing. A frame of another kind is a fault of the item itself, which is
@@ -314,7 +314,7 @@ impl Reducer<'_> {
             | Item::TaskEnded(..)
             | Item::StartChild { .. }
             | Item::FirstCheck(_)
-            | Item::NextTurn(_)
+            | Item::NextIteration(_)
             | Item::Fire(_)
             | Item::Finish(..)
             | Item::Parameters

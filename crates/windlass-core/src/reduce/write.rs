@@ -86,8 +86,8 @@ impl Reducer<'_> {
     fn target(&self, level: Level, from: ScopeId) -> Checked<ScopeId> {
         let wanted = |scope: &Scope| match level {
             Level::Run => scope.parent.is_none(),
-            Level::Turn => scope.turn.is_some(),
-            Level::Step => scope.turn.is_none(),
+            Level::Iteration => scope.iteration.is_some(),
+            Level::Step => scope.iteration.is_none(),
             Level::Any => true,
         };
         let mut id = from;

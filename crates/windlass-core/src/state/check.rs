@@ -53,7 +53,7 @@ impl State {
                 return Err(no_scope(id, "the scope around another"));
             }
             let nodes = scope.outcomes.iter().map(|(node, _)| *node).chain(scope.owner);
-            nodes.chain(scope.turn.as_ref().map(|turn| turn.loop_node)).try_for_each(|node| known(program, node))?;
+            nodes.chain(scope.iteration.as_ref().map(|turn| turn.loop_node)).try_for_each(|node| known(program, node))?;
         }
         if has_cycle(&self.scopes, parent) {
             return Err(Box::new(Fault::Damaged { what: "the chain of scopes" }));
@@ -110,7 +110,7 @@ impl State {
             | Item::TaskEnded(..)
             | Item::StartChild { .. }
             | Item::FirstCheck(_)
-            | Item::NextTurn(_)
+            | Item::NextIteration(_)
             | Item::Fire(_)
             | Item::Finish(..)
             | Item::EndRun(_)

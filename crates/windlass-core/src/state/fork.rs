@@ -75,9 +75,9 @@ impl State {
                 _ => {}
             }
         }
-        for turn in self.scopes.tenants_mut().filter_map(|scope| scope.turn.as_mut()) {
-            turn.started_at = turn.started_at + by;
-            turn.loop_started_at = turn.loop_started_at + by;
+        for iteration in self.scopes.tenants_mut().filter_map(|scope| scope.iteration.as_mut()) {
+            iteration.started_at = iteration.started_at + by;
+            iteration.loop_started_at = iteration.loop_started_at + by;
         }
         self.jobs.values_mut().filter_map(|open| open.cancelled.as_mut()).for_each(later);
         self.now = at;

@@ -135,7 +135,7 @@ pub struct PipelineFrame {
     pub matched: BTreeMap<(u32, u32), u64>,
     /// How the last hidden loop among its tasks ended: what people take for the pipeline's own loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turns: Option<LoopSummary>,
+    pub loop_summary: Option<LoopSummary>,
     /// When the current task was first tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_try_at: Option<Timestamp>,
@@ -199,7 +199,7 @@ pub struct ChildState {
 pub struct LoopFrame {
     pub path: Arc<str>,
     pub items: Option<Items>,
-    pub turns_max: Option<u64>,
+    pub max_iterations: Option<u64>,
     pub in_flight: u64,
     /// When the time limit is reached.
     pub time_at: Option<Timestamp>,
@@ -281,7 +281,7 @@ impl LoopFrame {
     pub(crate) fn new(
         path: Arc<str>,
         items: Option<Items>,
-        turns_max: Option<u64>,
+        max_iterations: Option<u64>,
         in_flight: u64,
         time_at: Option<Timestamp>,
         time_key: Option<TimerKey>,
@@ -290,7 +290,7 @@ impl LoopFrame {
         LoopFrame {
             path,
             items,
-            turns_max,
+            max_iterations: turns_max: max_iterations,
             in_flight: in_flight.max(1),
             time_at,
             time_key,

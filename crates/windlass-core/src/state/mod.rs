@@ -17,8 +17,8 @@ use windlass_value::{Duration, RunView, Timestamp, Value};
 
 pub use fork::{Forked, Unset};
 pub use frame::{
-    Account, Body, ChildState, Closing, FanOut, Firing, Form, Frame, GraphFrame, Held, Items, LiveIteration, LoopFrame,
-    Member, NetFrame, PendingWait, PipelineFrame, PlaceFrame, Results, SlotState, Token, Used, WaitFrame,
+    Account, PendingWait, Body, ChildState, Closing, FanOut, Firing, Form, Frame, GraphFrame, Held, Items, LiveIteration,
+    LoopFrame, Member, NetFrame, PipelineFrame, PlaceFrame, Results, SlotState, Token, Used, WaitFrame,
 };
 pub use mail::{MailState, MailWait, MailboxFrame};
 pub use slab::{Id, Slab};
@@ -44,7 +44,7 @@ pub struct State {
     /// Ticks reduced so far.
     pub ticks: u64,
     /// Turns begun so far, over all loops.
-    pub turns: u64,
+    pub iterations: u64,
     /// The number of the newest event.
     pub events: u64,
     pub now: Timestamp,
@@ -148,7 +148,7 @@ pub struct Scope {
     pub variables: BTreeMap<Arc<str>, Variable>,
     /// Ends of the nodes that belong to this scope, sorted by node.
     pub outcomes: Vec<(NodeId, Arc<Outcome>)>,
-    pub turn: Option<Turn>,
+    pub iteration: Option<Iteration>,
     /// What a place was given. It is no variable, so nothing that is written can take its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried: Option<Carried>,
@@ -178,7 +178,7 @@ pub struct Variable {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Turn {
+pub struct Iteration {
     pub loop_node: NodeId,
     pub index: u64,
     pub item: Value,
@@ -262,7 +262,7 @@ pub enum Item {
     },
     /// Looks at a loop's condition before its first turn.
     FirstCheck(FrameId),
-    NextTurn(FrameId),
+    NextIteration(FrameId),
     /// Looks for tokens that can fire.
     Fire(FrameId),
     Finish(FrameId, Box<Ended>),
@@ -283,13 +283,13 @@ pub struct Ended {
     pub error: Option<ErrorInfo>,
     pub inputs: Value,
     pub attempts: u32,
-    pub turns: Option<crate::LoopSummary>,
+    pub loop_summary: Option<crate::LoopSummary>,
 }
 
 impl Ended {
     pub(crate) fn outcome(self, started_at: Timestamp, ended_at: Timestamp) -> Outcome {
-        let Ended { status, output, error, inputs, attempts, turns } = self;
-        Outcome { status, output, error, inputs, attempts, started_at, ended_at, turns, usage: Value::Null }
+        let Ended { status, output, error, inputs, attempts, loop_summary: turns } = self;
+        Outcome { status, output, error, inputs, attempts, started_at, ended_at, loop_summary: turns, usage: Value::Null }
     }
 }
 
@@ -304,7 +304,7 @@ impl State {
             phase: Phase::Created,
             paused: false,
             ticks: 0,
-            turns: 0,
+            iterations: 0,
             events: 0,
             now,
             seed: 0,
@@ -416,7 +416,7 @@ impl State {
 
 impl Scope {
     pub(crate) fn new(parent: Option<ScopeId>, owner: Option<NodeId>) -> Scope {
-        Scope { parent, owner, variables: BTreeMap::new(), outcomes: Vec::new(), turn: None, carried: None }
+        Scope { parent, owner, variables: BTreeMap::new(), outcomes: Vec::new(), iteration: None, carried: None }
     }
 
     pub fn outcome(&self, node: NodeId) -> Option<&Arc<Outcome>> {

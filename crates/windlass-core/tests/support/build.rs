@@ -163,13 +163,13 @@ pub(crate) fn graph(children: Vec<Child>) -> Graph {
 }
 
 pub(crate) fn no_limits() -> LoopLimits {
-    LoopLimits { turns_max: 1_000_000, time_max: secs(1_000_000), ..LoopLimits::of_items(&Limits::default()) }
+    LoopLimits { max_iterations: 1_000_000, time_max: secs(1_000_000), ..LoopLimits::of_items(&Limits::default()) }
 }
 
 /// A loop that ends after so many turns, as succeeded.
-pub(crate) fn repeat(turns: u64, body: NodeId) -> Loop {
+pub(crate) fn repeat(iterations: u64, body: NodeId) -> Loop {
     Loop {
-        limits: LoopLimits { turns: Some(Amount::Fixed(turns)), ..no_limits() },
+        limits: LoopLimits { iterations: Some(Amount::Fixed(iterations)), ..no_limits() },
         on_exhausted: Exhausted::Succeed,
         ..Loop::repeat(body, &Limits::default())
     }

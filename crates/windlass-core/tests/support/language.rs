@@ -130,12 +130,12 @@ impl Tree {
 fn apply(op: &str, operand: Value, scope: &dyn Scope, mode: Mode) -> Result<Value, EvalError> {
     Ok(match op {
         "$var" => scope.variable(Level::Any, text(&operand)).unwrap_or_default(),
-        "$turn" => turn(text(&operand), None, scope)?,
+        "$turn" => iteration_value(text(&operand), None, scope)?,
         "$outer" => {
             let (name, what) = pair(&operand)?;
-            turn(text(what), Some(text(name)), scope)?
+            iteration_value(text(what), Some(text(name)), scope)?
         }
-        "$loopitem" => turn("item", Some(text(&operand)), scope)?,
+        "$loopitem" => iteration_value("item", Some(text(&operand)), scope)?,
         "$error" | "$node" | "$status" | "$attempts" | "$inputs" => node(op, text(&operand), scope, mode)?,
         "$input" => scope.run().input.get(text(&operand)).cloned().unwrap_or_default(),
         "$add" => {
@@ -167,8 +167,8 @@ fn apply(op: &str, operand: Value, scope: &dyn Scope, mode: Mode) -> Result<Valu
         "$random" => Value::from(scope.random() % number(&operand).max(1) as u64),
         "$now" => Value::Int(scope.now().as_ms()),
         "$elapsed" => {
-            let turn = scope.turn(None).ok_or_else(|| wrong("no loop"))?;
-            Value::from(scope.now().since(turn.loop_started_at).as_ms())
+            let iteration = scope.iteration(None).ok_or_else(|| wrong("no loop"))?;
+            Value::from(scope.now().since(iteration.loop_started_at).as_ms())
         }
         "$range" => Value::list((0..number(&operand)).map(Value::Int).collect()),
         "$fail" => return Err(wrong(text(&operand))),
@@ -187,14 +187,14 @@ fn apply(op: &str, operand: Value, scope: &dyn Scope, mode: Mode) -> Result<Valu
     })
 }
 
-fn turn(what: &str, loop_name: Option<&str>, scope: &dyn Scope) -> Result<Value, EvalError> {
-    let turn = scope.turn(loop_name).ok_or_else(|| EvalError::new(EvalErrorKind::Missing, "no loop here"))?;
+fn iteration_value(what: &str, loop_name: Option<&str>, scope: &dyn Scope) -> Result<Value, EvalError> {
+    let iteration = scope.iteration(loop_name).ok_or_else(|| EvalError::new(EvalErrorKind::Missing, "no loop here"))?;
     Ok(match what {
-        "index" | "completed" => Value::from(turn.index),
-        "item" => turn.item,
-        "previous" => turn.previous,
-        "name" => turn.item_name.map_or(Value::Null, Value::Str),
-        "count" => Value::from(turn.count),
+        "index" | "completed" => Value::from(iteration.iteration_index),
+        "item" => iteration.item,
+        "previous" => iteration.previous,
+        "name" => iteration.item_name.map_or(Value::Null, Value::Str),
+        "count" => Value::from(iteration.count),
         other => return Err(wrong(other)),
     })
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use windlass_core::plan::*;
 use windlass_core::{Program, Status, TaskOutcome};
 use windlass_value::{
-    EvalError, EvalErrorKind, Level, Map, Meter, Mode, NodeView, RunView, Scope, Stored, Timestamp, TurnRecords,
-    TurnView, Value,
+    EvalError, EvalErrorKind, Level, Map, Meter, Mode, NodeView, RunView, Scope, Stored, Timestamp, IterationRecords,
+    IterationView, Value,
 };
 
 use super::language::TOO_LARGE;
@@ -28,7 +28,7 @@ pub(crate) struct End {
 struct Env {
     variables: BTreeMap<String, Value>,
     outcomes: BTreeMap<String, End>,
-    turn: Option<TurnView>,
+    iteration: Option<IterationView>,
 }
 
 pub(crate) struct Naive<'p> {
@@ -44,7 +44,7 @@ pub(crate) struct Naive<'p> {
     /// Turns and reason of every loop, by path.
     pub loops: BTreeMap<String, (u64, String)>,
     /// What the loops of the run's own scope have written down of their turns, by name.
-    pub records: BTreeMap<String, TurnRecords>,
+    pub records: BTreeMap<String, IterationRecords>,
     /// The loop whose turn is being written down: what has no end in it was skipped.
     turn_ended: Option<NodeId>,
     /// Some value has grown too large to be compared: each of its parts holds the one before, twice.
@@ -339,7 +339,7 @@ impl<'p> Naive<'p> {
 
     fn write(&mut self, write: &Write, operand: Value) -> Tried<Value> {
         let at = match write.level {
-            Level::Turn => self.envs.iter().rposition(|env| env.turn.is_some()).unwrap_or(0),
+            Level::Iteration => self.envs.iter().rposition(|env| env.iteration.is_some()).unwrap_or(0),
             _ => 0,
         };
         let variables = &mut self.envs[at].variables;
@@ -452,10 +452,10 @@ impl<'p> Naive<'p> {
                 _ => return failed(),
             },
         };
-        let most = items.as_ref().map(|items| items.len() as u64).or(most(looping));
-        let mut told = Told { most, ..Told::default() };
+        let max_iterations = items.as_ref().map(|items| items.len() as u64).or(max_iterations(looping));
+        let mut told = Told { max_iterations: most: max_iterations, ..Told::default() };
         if let Check::Before { condition, stop_when } = looping.check {
-            self.envs.push(Env { turn: Some(self.turn(id, 0, self.item_around(), Value::Null)), ..Env::default() });
+            self.envs.push(Env { iteration: Some(self.iteration_view(id, 0, self.item_around(), Value::Null)), ..Env::default() });
             let result = self.truth(condition);
             self.envs.pop();
             match result {
@@ -473,7 +473,7 @@ impl<'p> Naive<'p> {
                 break if items.is_some() { "items" } else { "count" };
             }
             let item = items.as_ref().map_or_else(|| self.item_around(), |items| items[index].clone());
-            if let Some(reason) = self.one_turn(id, looping, &mut told, item, path, generation) {
+            if let Some(reason) = self.run_iteration(id, looping, &mut told, item, path, generation) {
                 break reason;
             }
         };
@@ -482,16 +482,16 @@ impl<'p> Naive<'p> {
 
     /// A loop without items has those of the loop around it.
     fn item_around(&self) -> Value {
-        self.envs.iter().rev().find_map(|env| env.turn.as_ref()).map_or(Value::Null, |turn| turn.item.clone())
+        self.envs.iter().rev().find_map(|env| env.iteration.as_ref()).map_or(Value::Null, |turn| turn.item.clone())
     }
 
-    fn turn(&self, id: NodeId, index: u64, item: Value, previous: Value) -> TurnView {
+    fn iteration_view(&self, id: NodeId, index: u64, item: Value, previous: Value) -> IterationView {
         let loop_name = self.program.node(id).name.clone();
-        TurnView { loop_name, index, item, previous, loop_started_at: Timestamp(0), item_name: None, count: None }
+        IterationView { loop_name, iteration_index: index, item, previous, loop_started_at: Timestamp(0), item_name: None, count: None }
     }
 
     /// Body, then the looks; a reason ends the loop.
-    fn one_turn(
+    fn run_iteration(
         &mut self,
         id: NodeId,
         looping: &Loop,
@@ -501,13 +501,13 @@ impl<'p> Naive<'p> {
         generation: u32,
     ) -> Option<&'static str> {
         let index = told.statuses.len() as u64;
-        let turn = self.turn(id, index, item, told.previous.clone());
-        self.envs.push(Env { turn: Some(turn), ..Env::default() });
+        let iteration = self.iteration_view(id, index, item, told.previous.clone());
+        self.envs.push(Env { iteration: Some(iteration), ..Env::default() });
         let inside = format!("{path}[{index}]");
         let end = self.node(looping.body, &inside, generation);
         told.statuses.push(end.status);
         told.previous = end.output.clone();
-        let mut reason = self.look(looping, told, &end).unwrap_or(Some("failed"));
+        let mut reason = self.check_iteration(looping, told, &end).unwrap_or(Some("failed"));
         if let Some(records) = &looping.records {
             self.turn_ended = Some(id);
             let record = self.eval(records.value);
@@ -541,33 +541,33 @@ impl<'p> Naive<'p> {
     fn rest(&mut self, looping: &Loop) -> Option<&'static str> {
         match &looping.delay {
             Some(Amount::Computed(expression)) => {
-                let turn = self.envs.pop();
+                let iteration = self.envs.pop();
                 let delay = self.eval(*expression);
-                self.envs.extend(turn);
+                self.envs.extend(iteration);
                 delay.is_err().then_some("failed")
             }
             _ => None,
         }
     }
 
-    fn look(&mut self, looping: &Loop, told: &mut Told, end: &End) -> Tried<Option<&'static str>> {
+    fn check_iteration(&mut self, looping: &Loop, told: &mut Told, end: &End) -> Tried<Option<&'static str>> {
         let bad = told.statuses.iter().filter(|status| status.is_bad()).count() as u64;
-        let stops = match looping.on_turn_failure {
-            TurnFailure::Stop { .. } => end.status.is_bad(),
-            TurnFailure::Tolerate(allowed) => end.status.is_bad() && bad > allowed,
-            TurnFailure::FailAtEnd | TurnFailure::Count | TurnFailure::LastDecides => false,
+        let stops = match looping.on_iteration_failure {
+            IterationFailure::Stop { .. } => end.status.is_bad(),
+            IterationFailure::Tolerate(allowed) => end.status.is_bad() && bad > allowed,
+            IterationFailure::FailAtEnd | IterationFailure::Count | IterationFailure::LastDecides => false,
         };
         if stops {
             return Ok(Some("failed"));
         }
         // In a condition the index counts the turns completed, and the previous result is this turn's.
-        let body_turn = self.env().turn.clone();
-        if let Some(turn) = &mut self.env().turn {
-            turn.index += 1;
-            turn.previous = end.output.clone();
+        let body_iteration = self.env().iteration.clone();
+        if let Some(iteration) = &mut self.env().iteration {
+            iteration.iteration_index += 1;
+            iteration.previous = end.output.clone();
         }
         let found = self.found(looping, told);
-        self.env().turn = body_turn;
+        self.env().iteration = body_iteration;
         found
     }
 
@@ -581,9 +581,9 @@ impl<'p> Naive<'p> {
         let mut stalled = false;
         if let Some(stall) = &looping.stall {
             told.watched.push(self.eval(stall.watch)?);
-            let newest = told.watched.iter().rev().take(stall.turns as usize);
+            let newest = told.watched.iter().rev().take(stall.iterations as usize);
             let same = newest.filter(|value| Some(*value) == told.watched.last()).count();
-            stalled = same as u64 == stall.turns;
+            stalled = same as u64 == stall.iterations;
         }
         Ok(if told.broke || told.met { Some("condition") } else { stalled.then_some("stalled") })
     }
@@ -596,25 +596,25 @@ impl<'p> Naive<'p> {
     }
 
     fn loop_ends(&mut self, id: NodeId, looping: &Loop, mut told: Told, reason: &'static str, path: &str) -> End {
-        let turns = told.statuses.len() as u64;
+        let iterations = told.statuses.len() as u64;
         let bad = told.statuses.iter().filter(|status| status.is_bad()).count() as u64;
         let exhausted = ["count", "stalled"].contains(&reason) && looping.on_exhausted == Exhausted::Fail;
-        let status = match (looping.on_turn_failure, told.statuses.last()) {
+        let status = match (looping.on_iteration_failure, told.statuses.last()) {
             _ if reason == "failed" || exhausted => Status::Failed,
             _ if told.broke && reason == "condition" => Status::Succeeded,
-            (TurnFailure::FailAtEnd, _) if bad > 0 => Status::Failed,
-            (TurnFailure::LastDecides, Some(last)) if last.is_bad() => *last,
+            (IterationFailure::FailAtEnd, _) if bad > 0 => Status::Failed,
+            (IterationFailure::LastDecides, Some(last)) if last.is_bad() => *last,
             _ => Status::Succeeded,
         };
-        self.loops.insert(path.to_owned(), (turns, reason.to_owned()));
+        self.loops.insert(path.to_owned(), (iterations, reason.to_owned()));
         if let (Some(records), 1) = (&looping.records, self.envs.len()) {
             let kept = match records.keep {
-                Keep::Last => TurnRecords::Last(told.records.pop().unwrap_or_default()),
-                Keep::All => TurnRecords::All(Value::list(std::mem::take(&mut told.records))),
+                Keep::Last => IterationRecords::Last(told.records.pop().unwrap_or_default()),
+                Keep::All => IterationRecords::All(Value::list(std::mem::take(&mut told.records))),
             };
             self.records.insert(self.program.node(id).name.to_string(), kept);
         }
-        let numbers = [("total", turns), ("success", turns - bad), ("failed", bad)];
+        let numbers = [("total", iterations), ("success", iterations - bad), ("failed", bad)];
         let output = match looping.collect {
             Collect::Last => told.previous,
             Collect::List => Value::list(told.outputs),
@@ -634,16 +634,16 @@ impl<'p> Naive<'p> {
             (_, Status::Succeeded) => "completed",
             (_, other) => other.as_str(),
         };
-        let turns = told.outputs.len();
+        let iterations = told.outputs.len();
         let mut kept: VecDeque<Value> = told.outputs.into();
         while kept.len() as u64 > self.program.limits.loop_results_kept {
             kept.pop_front();
         }
-        let dropped = turns - kept.len();
+        let dropped = iterations - kept.len();
         let mut report = Map::new();
         report.insert("status", word);
         report.insert("reason", reason);
-        report.insert("iterations", turns);
+        report.insert("iterations", iterations);
         report.insert("conditionMet", told.met);
         report.insert("lastResult", told.previous);
         report.insert("results", Vec::from(kept));
@@ -712,12 +712,12 @@ struct Told {
     broke: bool,
     met: bool,
     /// How many turns there can be.
-    most: Option<u64>,
+    max_iterations: Option<u64>,
 }
 
 impl Told {
     fn goes_on(&self) -> bool {
-        self.most.is_none_or(|most| (self.statuses.len() as u64) < most)
+        self.max_iterations.is_none_or(|most| (self.statuses.len() as u64) < most)
     }
 }
 
@@ -765,9 +765,9 @@ fn fixed(amount: &Amount<u64>) -> u64 {
     }
 }
 
-fn most(looping: &Loop) -> Option<u64> {
-    match looping.limits.turns {
-        Some(Amount::Fixed(turns)) => Some(turns),
+fn max_iterations(looping: &Loop) -> Option<u64> {
+    match looping.limits.iterations {
+        Some(Amount::Fixed(iterations)) => Some(iterations),
         None => None,
         Some(Amount::Computed(_)) => unimplemented_here("computed limits"),
     }
@@ -833,7 +833,7 @@ impl Scope for View<'_, '_> {
             attempts: 1,
             started_at: Timestamp(0),
             ended_at: Timestamp(0),
-            records: Default::default(),
+            iteration_records: Default::default(),
             records_listed: None,
             usage: Value::Null,
         })
@@ -843,9 +843,9 @@ impl Scope for View<'_, '_> {
         None
     }
 
-    fn turn(&self, loop_name: Option<&str>) -> Option<TurnView> {
-        let named = |turn: &&TurnView| loop_name.is_none_or(|name| *turn.loop_name == *name);
-        self.naive.envs.iter().rev().filter_map(|env| env.turn.as_ref()).find(named).cloned()
+    fn iteration(&self, loop_name: Option<&str>) -> Option<IterationView> {
+        let named = |iteration: &&IterationView| loop_name.is_none_or(|name| *iteration.loop_name == *name);
+        self.naive.envs.iter().rev().filter_map(|env| env.iteration.as_ref()).find(named).cloned()
     }
 
     fn run(&self) -> &RunView {

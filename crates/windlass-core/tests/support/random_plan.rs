@@ -26,7 +26,7 @@ struct Around {
     previous: bool,
     /// Nothing else runs meanwhile, in the run and in the turn.
     alone: bool,
-    alone_in_turn: bool,
+    alone_in_iteration: bool,
     /// Nodes that have ended, whose results may be read.
     ended: Vec<String>,
     /// Something around has a mailbox.
@@ -53,7 +53,7 @@ pub(crate) fn random_plan(seed: u64, profile: Profile, depth: u32) -> Builder {
         in_loop: false,
         previous: false,
         alone: true,
-        alone_in_turn: true,
+        alone_in_iteration: true,
         ended: Vec::new(),
         mailbox: false,
     };
@@ -74,8 +74,8 @@ pub(crate) fn tight_limits(seed: u64) -> Limits {
     Limits {
         loop_results_kept: 1 + rng.below(4),
         loop_chunk_items: 1 + rng.below(4),
-        loop_quiet_from_turn: rng.below(5),
-        slice_turns: 1 + rng.below(4),
+        loop_quiet_from_iteration: rng.below(5),
+        slice_iterations: 1 + rng.below(4),
         slice_items: 3 + rng.below(30),
         inline_bytes_max: 22 + rng.below(60) as usize,
         lease_hold: Duration::from_ms(rng.below(2_000)),
@@ -139,7 +139,7 @@ impl Maker {
         if let NodeKind::Loop(looping) = &mut self.b.at(id).kind
             && self.rng.chance(50)
         {
-            looping.turn_path = TurnPath::Dots;
+            looping.iteration_path = IterationPath::Dots;
         }
     }
 
@@ -336,11 +336,11 @@ impl Maker {
     /// A change of a variable that nobody else changes meanwhile.
     fn write(&mut self, around: &Around) -> Option<Write> {
         let run = around.alone || self.wild();
-        let turn = around.in_loop && (around.alone_in_turn || self.wild());
-        let level = match (run, turn) {
-            (true, true) => *self.rng.pick(&[Level::Run, Level::Turn]),
+        let in_iteration = around.in_loop && (around.alone_in_iteration || self.wild());
+        let level = match (run, in_iteration) {
+            (true, true) => *self.rng.pick(&[Level::Run, Level::Iteration]),
             (true, false) => Level::Run,
-            (false, true) => Level::Turn,
+            (false, true) => Level::Iteration,
             (false, false) => return None,
         };
         let (name, op) = match self.rng.below(7) {
@@ -411,7 +411,7 @@ impl Maker {
             3 => {
                 // A jump may go back, so it counts its hops.
                 let more = self.b.value(op("$add", Value::list(vec![op("$var", hops.into()), Value::Int(1)])));
-                let write = Write::new(Level::Turn, hops, WriteOp::Set, Some(more));
+                let write = Write::new(Level::Iteration, hops, WriteOp::Set, Some(more));
                 let when = Some(self.b.condition(few));
                 let to = self.rng.below(u64::from(tasks)) as u32;
                 Rule { writes: vec![write], ..rule(when, Directive::Jump(to)) }
@@ -435,7 +435,7 @@ impl Maker {
             let after: Vec<After> = (0..at).filter_map(|before| self.edge(before, chain && before + 1 == at)).collect();
             let mut inner = around.clone();
             if !chain && count > 1 {
-                (inner.alone, inner.alone_in_turn) = (false, false);
+                (inner.alone, inner.alone_in_iteration) = (false, false);
             }
             inner.ended.extend(after.iter().map(|after| names[after.child as usize].clone()));
             let condition = self.rng.chance(25).then(|| self.truth(&inner));
@@ -485,7 +485,7 @@ impl Maker {
         let each = self.rng.chance(50);
         let parallel = each && self.rng.chance(50);
         let strict = parallel && !self.wild();
-        let mut inner = Around { in_loop: true, previous: !parallel, alone_in_turn: true, ..around.clone() };
+        let mut inner = Around { in_loop: true, previous: !parallel, alone_in_iteration: true, ..around.clone() };
         inner.alone &= !parallel;
         inner.ended.clear();
         inner.ended.extend(around.ended.iter().filter(|_| self.rng.chance(50)).cloned());
@@ -501,15 +501,15 @@ impl Maker {
             _ => Check::Never,
         };
         let judge = (!parallel && self.rng.chance(25)).then(|| self.judge(&inner));
-        let turns = if each { None } else { Some(Amount::Fixed(1 + self.rng.below(4))) };
+        let iterations = if each { None } else { Some(Amount::Fixed(1 + self.rng.below(4))) };
         Loop {
             check,
             judge,
-            limits: LoopLimits { turns, budget: self.budget(), ..self.time_limits() },
+            limits: LoopLimits { iterations: turns: iterations, budget: self.budget(), ..self.time_limits() },
             on_exhausted: *self.rng.pick(&[Exhausted::Fail, Exhausted::Succeed]),
             delay: (!strict && self.rng.chance(25)).then(|| self.delay()),
             in_flight: Amount::Fixed(if parallel { 2 + self.rng.below(2) } else { 1 }),
-            on_turn_failure: self.turn_failure(strict),
+            on_iteration_failure: self.iteration_failure(strict),
             collect: self.collect(strict),
             break_when: (!strict && self.rng.chance(15)).then(|| self.truth(&after)),
             stall: (!strict && self.rng.chance(15)).then(|| self.stall(&after)),
@@ -543,7 +543,7 @@ impl Maker {
 
     fn time_limits(&mut self) -> LoopLimits {
         let time = (self.wild() && self.rng.chance(25)).then(|| Amount::Fixed(secs(1 + self.rng.below(6))));
-        LoopLimits { time, cuts_turn: self.rng.chance(50), ..no_limits() }
+        LoopLimits { time, cancels_iterations_on_timeout: self.rng.chance(50), ..no_limits() }
     }
 
     /// Who gets the last call depends on who is first.
@@ -580,10 +580,10 @@ impl Maker {
         }
     }
 
-    fn turn_failure(&mut self, strict: bool) -> TurnFailure {
-        let gentle = [TurnFailure::FailAtEnd, TurnFailure::Count, TurnFailure::LastDecides];
+    fn iteration_failure(&mut self, strict: bool) -> IterationFailure {
+        let gentle = [IterationFailure::FailAtEnd, IterationFailure::Count, IterationFailure::LastDecides];
         let running_finish = self.rng.chance(50);
-        let sharp = [TurnFailure::Stop { running_finish }, TurnFailure::Tolerate(self.rng.below(3))];
+        let sharp = [IterationFailure::Stop { running_finish }, IterationFailure::Tolerate(self.rng.below(3))];
         if strict || self.rng.chance(50) { *self.rng.pick(&gentle) } else { *self.rng.pick(&sharp) }
     }
 
@@ -593,12 +593,12 @@ impl Maker {
     }
 
     fn stall(&mut self, around: &Around) -> Stall {
-        Stall { watch: self.value(around), turns: 2 + self.rng.below(2) }
+        Stall { watch: self.value(around), iterations: 2 + self.rng.below(2) }
     }
 
     /// One place begins, two others work at its tokens, a last one joins them. Perhaps a fifth is told of failures.
     fn net(&mut self, around: &Around) -> NodeKind {
-        let inner = Around { alone: false, alone_in_turn: false, ..around.clone() };
+        let inner = Around { alone: false, alone_in_iteration: false, ..around.clone() };
         let handles = self.rng.chance(40);
         let bodies: Vec<NodeId> = (0..4 + usize::from(handles)).map(|_| self.any(&inner).0).collect();
         let stops = self.rng.chance(50);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use windlass_core::state::{Body, Timer, WaitFrame};
 use windlass_core::{
     Command, EffectKey, ErrorInfo, Impossible, Job, Moment, Output, Program, Reduced, Resume, RunResult, State, Status,
-    TaskOutcome, Tick, TickKind, TurnRecord, Watch, reduce,
+    TaskOutcome, Tick, TickKind, IterationRecord, Watch, reduce,
 };
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
@@ -32,7 +32,7 @@ pub(crate) struct Sim<'p> {
     pub journal: Vec<Tick>,
     pub outputs: Vec<Output>,
     pub events: Vec<SeenEvent>,
-    pub turns: Vec<TurnRecord>,
+    pub iterations: Vec<IterationRecord>,
     /// Every RunWorker, in order.
     pub dispatched: Vec<Job>,
     /// Expressions evaluated by each tick.
@@ -102,7 +102,7 @@ impl<'p> Sim<'p> {
             journal: Vec::new(),
             outputs: Vec::new(),
             events: Vec::new(),
-            turns: Vec::new(),
+            iterations: Vec::new(),
             dispatched: Vec::new(),
             costs: Vec::new(),
             flights: Vec::new(),
@@ -213,7 +213,7 @@ impl<'p> Sim<'p> {
         }
         self.journal.push(tick);
         output.commands.iter().for_each(|command| self.carry_out(command));
-        self.turns.extend(output.turns.iter().cloned());
+        self.iterations.extend(output.iterations.iter().cloned());
         self.outputs.push(output);
         Ok(())
     }

@@ -74,14 +74,14 @@ fn tool(plan: &Plan, action: &Action) -> Option<String> {
 }
 
 fn of_loop(plan: &Plan, looping: &Loop) -> String {
-    let most = match &looping.limits.turns {
+    let max_iterations = match &looping.limits.iterations {
         Some(Amount::Fixed(most)) => format!(", at most {most}"),
         Some(Amount::Computed(_)) | None => String::new(),
     };
     match looping.check {
-        Check::Never => most,
+        Check::Never => max_iterations,
         Check::Before { condition, .. } | Check::After { condition, .. } => {
-            format!("{most}: {}", source(plan, condition))
+            format!("{max_iterations}: {}", source(plan, condition))
         }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct RootNet {
 impl Paths {
     /// The box of this path, or of whatever is around it.
     pub(crate) fn find(&self, path: &str) -> Option<&Arc<str>> {
-        let any = any_turn(path);
+        let any = any_iteration(path);
         let mut path = any.as_str();
         loop {
             if let Some(found) = self.boxes.get(path) {
@@ -56,28 +56,28 @@ impl Paths {
 
     fn add(&mut self, path: &str, id: Option<&str>) {
         if let Some(id) = id {
-            self.boxes.entry(any_turn(path)).or_insert_with(|| id.into());
+            self.boxes.entry(any_iteration(path)).or_insert_with(|| id.into());
         }
     }
 }
 
 /// `pages[3].save` and `pages.3.save` as `pages[].save`.
-fn any_turn(path: &str) -> String {
-    let is_turn = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    if path.split('.').skip(1).any(|part| is_turn(&part)) {
+fn any_iteration(path: &str) -> String {
+    let is_iteration = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if path.split('.').skip(1).any(|part| is_iteration(&part)) {
         let mut text = String::with_capacity(path.len());
         for (at, part) in path.split('.').enumerate() {
-            match at > 0 && is_turn(&part) {
+            match at > 0 && is_iteration(&part) {
                 true => text.push_str("[]"),
                 false => text.push_str(&format!("{}{part}", if at > 0 { "." } else { "" })),
             }
         }
-        return any_turn_in_brackets(&text);
+        return any_iteration_in_brackets(&text);
     }
-    any_turn_in_brackets(path)
+    any_iteration_in_brackets(path)
 }
 
-fn any_turn_in_brackets(path: &str) -> String {
+fn any_iteration_in_brackets(path: &str) -> String {
     let (mut text, mut rest) = (String::with_capacity(path.len()), path);
     while let Some((before, inside)) = rest.split_once('[') {
         let digits = inside.bytes().take_while(u8::is_ascii_digit).count();
@@ -155,9 +155,9 @@ impl Painter<'_> {
             matches!(node.kind, NodeKind::Graph(_) | NodeKind::Loop(_) | NodeKind::Branch(_) | NodeKind::Net(_));
         let shape = if is_group || !items.is_empty() { Shape::Group } else { Shape::Plain };
         let item = Item::new(&name, &*node.name, &node.label, shape);
-        let turns = matches!(&node.kind, NodeKind::Loop(looping) if !looping.machinery);
-        let path = Some(any_turn(&at.path));
-        into.push(Item { detail: details::of_node(self.plan, node), items, path, turns, ..item });
+        let is_loop = matches!(&node.kind, NodeKind::Loop(looping) if !looping.machinery);
+        let path = Some(any_iteration(&at.path));
+        into.push(Item { detail: details::of_node(self.plan, node), items, path, is_loop: turns: is_loop, ..item });
         Ends::at(name)
     }
 
@@ -212,7 +212,7 @@ impl Painter<'_> {
                 None if apart && named(&task) => {
                     self.paths.add(&at.inside(&task.label, None).path, Some(&own));
                     self.paths.tasks.insert(own.as_str().into());
-                    let path = Some(any_turn(&at.inside(&task.label, None).path));
+                    let path = Some(any_iteration(&at.inside(&task.label, None).path));
                     into.push(Item { path, ..details::of_task(self.plan, own.clone(), task) });
                     Some(Ends::at(own))
                 }
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_any_turn() {
+    fn paths_match_any_iteration() {
         let cases = [
             ("pages[3].save", "pages[].save"),
             ("a[0][12].b", "a[][].b"),
@@ -313,7 +313,7 @@ mod tests {
             ("ä[1]ö", "ä[]ö"),
         ];
         for (path, any) in cases {
-            assert_eq!(any_turn(path), any);
+            assert_eq!(any_iteration(path), any);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::Status;
 use windlass_value::{Duration, Timestamp};
 
-use crate::model::{Passage, State, Turns};
+use crate::model::{Passage, State, IterationCounts};
 
 /// Counted, never listed: a box may stand for a million runs.
 #[derive(Clone, Debug, Default)]
@@ -22,9 +22,9 @@ pub(crate) struct Facts {
     doing: Option<State>,
     attempts: u32,
     loops: u64,
-    turns: u64,
-    turns_failed: u64,
-    turns_most: Option<u64>,
+    iterations: u64,
+    iterations_failed: u64,
+    max_iterations: Option<u64>,
     reason: Option<Arc<str>>,
     error: Option<Arc<str>>,
     pub firing: Option<u64>,
@@ -103,21 +103,21 @@ impl Facts {
 
     pub(crate) fn loop_begun(&mut self, most: Option<u64>) {
         self.loops += 1;
-        self.turns_most = most;
+        self.max_iterations = most;
         self.reason = None;
     }
 
-    pub(crate) fn turns_ended(&mut self, turns: u64, failed: u64) {
-        self.turns = self.turns.saturating_add(turns);
-        self.turns_failed = self.turns_failed.saturating_add(failed);
+    pub(crate) fn record_iterations(&mut self, iterations: u64, failed: u64) {
+        self.iterations = self.iterations.saturating_add(iterations);
+        self.iterations_failed = self.iterations_failed.saturating_add(failed);
     }
 
     /// The loop's own count stands where its turns were not told.
-    pub(crate) fn loop_ended(&mut self, turns: u64, failed: u64, reason: Option<Arc<str>>) {
+    pub(crate) fn loop_ended(&mut self, iterations: u64, failed: u64, reason: Option<Arc<str>>) {
         self.loops = self.loops.max(1);
         if self.loops == 1 {
-            self.turns = self.turns.max(turns);
-            self.turns_failed = self.turns_failed.max(failed);
+            self.iterations = self.iterations.max(iterations);
+            self.iterations_failed = self.iterations_failed.max(failed);
         }
         self.reason = reason;
     }
@@ -138,11 +138,11 @@ impl Facts {
         self.balance += other.balance;
         self.attempts = self.attempts.max(other.attempts);
         self.loops += other.loops;
-        self.turns_ended(other.turns, other.turns_failed);
+        self.record_iterations(other.iterations, other.iterations_failed);
         if newer || self.doing.is_none() {
             self.doing = other.doing.or(self.doing);
         }
-        self.turns_most = other.turns_most.or(self.turns_most);
+        self.max_iterations = other.max_iterations.or(self.max_iterations);
         self.reason = other.reason.or(self.reason.take());
         self.failed_with(other.error);
         if let Some(event) = other.event {
@@ -171,10 +171,10 @@ impl Facts {
             started_at: facts.started_at,
             took: timed.then(|| Duration(u64::try_from(micros.max(0)).unwrap_or(u64::MAX))),
             attempts: facts.attempts,
-            turns: (facts.loops > 0 || facts.turns > 0).then(|| Turns {
-                ended: facts.turns,
-                failed: facts.turns_failed,
-                most: facts.turns_most,
+            iterations: (facts.loops > 0 || facts.iterations > 0).then(|| IterationCounts {
+                ended: facts.iterations,
+                failed: facts.iterations_failed,
+                most: facts.max_iterations,
                 entries: facts.loops,
                 reason: facts.reason.clone(),
             }),

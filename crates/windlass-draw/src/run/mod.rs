@@ -188,7 +188,7 @@ impl RunDrawing {
             EventKind::LoopStarted { .. }
             | EventKind::IterationDone { .. }
             | EventKind::LoopProgress { .. }
-            | EventKind::LoopDone { .. } => self.turns(event),
+            | EventKind::LoopDone { .. } => self.loop_event(event),
             EventKind::EventUnhandled { event: kind, .. } => {
                 *self.unhandled.entry(kind.clone()).or_default() += 1;
             }
@@ -405,14 +405,14 @@ impl RunDrawing {
         }
     }
 
-    fn turns(&mut self, event: &Event) {
+    fn loop_event(&mut self, event: &Event) {
         let Some(key) = self.key(event) else { return };
         let facts = self.facts_for(&key, event);
         match &event.kind {
             EventKind::LoopStarted { limits, .. } => facts.loop_begun(limits.items.or(limits.count)),
-            EventKind::IterationDone { status, .. } => facts.turns_ended(1, u64::from(status.is_bad())),
+            EventKind::IterationDone { status, .. } => facts.record_iterations(1, u64::from(status.is_bad())),
             EventKind::LoopProgress { from, to, failed } => {
-                facts.turns_ended(to.saturating_add(1).saturating_sub(*from), *failed);
+                facts.record_iterations(to.saturating_add(1).saturating_sub(*from), *failed);
             }
             EventKind::LoopDone { iterations, reason, stats, .. } => {
                 facts.loop_ended(*iterations, stats.failed, Some(reason.as_str().into()));

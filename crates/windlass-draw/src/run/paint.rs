@@ -96,8 +96,8 @@ impl<'a> Painter<'a> {
         // What is the same for every run of a step need not stand in each of them.
         let of_one_run = firing.is_some() && self.run.places.get(&key.1) == Some(&key.1);
         let detail = if of_one_run { kind.clone() } else { item.detail.clone() };
-        let (path, turns) = (item.path.clone(), item.turns);
-        Some(Item { id, title, kind, detail, shape, items, passage, path, turns })
+        let (path, is_loop) = (item.path.clone(), item.is_loop);
+        Some(Item { id, title, kind, detail, shape, items, passage, path, is_loop: turns: is_loop })
     }
 
     fn leads_on(&self, item: &Item, firing: Option<u64>) -> bool {

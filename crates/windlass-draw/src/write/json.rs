@@ -3,7 +3,7 @@
 use windlass_core::Status;
 use windlass_value::{Map, Value};
 
-use crate::model::{Arrow, Drawing, Item, Passage, Shape, State, Turns, Why};
+use crate::model::{Arrow, Drawing, Item, Passage, Shape, State, IterationCounts, Why};
 
 pub(crate) fn value(drawing: &Drawing) -> Value {
     let mut nodes = Vec::new();
@@ -31,7 +31,7 @@ fn add_item(item: &Item, parent: Option<&str>, into: &mut Vec<Value>) {
     if let Some(path) = &item.path {
         map.insert("path", path.as_str());
     }
-    if item.turns {
+    if item.is_loop {
         map.insert("loop", true);
     }
     if let Shape::Event(role) = item.shape {
@@ -66,7 +66,7 @@ fn passage(run: &Passage) -> Value {
     add("started_at", run.started_at.map(|at| at.to_string().into()));
     add("duration_ms", run.took.map(|took| took.as_ms().into()));
     add("attempts", (run.attempts > 0).then(|| run.attempts.into()));
-    add("turns", run.turns.as_ref().map(turns));
+    add("turns", run.iterations.as_ref().map(iterations));
     add("error", run.error.clone().map(Value::Str));
     add("firing", run.firing.map(Value::from));
     add("worker", run.worker.map(Value::from));
@@ -75,13 +75,13 @@ fn passage(run: &Passage) -> Value {
     Value::map(map)
 }
 
-fn turns(turns: &Turns) -> Value {
+fn iterations(counts: &IterationCounts) -> Value {
     let mut map = Map::new();
-    map.insert("ended", turns.ended);
-    map.insert("failed", turns.failed);
-    map.insert("entries", turns.entries);
-    map.insert("most", Value::from(turns.most));
-    map.insert("reason", Value::from(turns.reason.as_ref().map(ToString::to_string)));
+    map.insert("ended", counts.ended);
+    map.insert("failed", counts.failed);
+    map.insert("entries", counts.entries);
+    map.insert("most", Value::from(counts.most));
+    map.insert("reason", Value::from(counts.reason.as_ref().map(ToString::to_string)));
     Value::map(map)
 }
 

@@ -275,7 +275,7 @@ impl<'a> Eval<'a> {
     }
 
     /// The next item is the macro's variable now.
-    fn turn(&mut self, fold: &Fold, over: &Val, at: usize) -> Result<(), EvalError> {
+    fn bind_item(&mut self, fold: &Fold, over: &Val, at: usize) -> Result<(), EvalError> {
         self.spend(1)?;
         // What a failed evaluation left there is not needed any more.
         self.locals.truncate(fold.slot);
@@ -294,7 +294,7 @@ impl<'a> Eval<'a> {
         let all = fold.how == How::All;
         let mut kept = Kept::default();
         for at in 0..over.items().unwrap_or(0) {
-            self.turn(fold, over, at)?;
+            self.bind_item(fold, over, at)?;
             let holds = self.holds(fold);
             if kept.take(holds)?.is_some_and(|flag| flag != all) {
                 return kept.decided(!all);
@@ -306,7 +306,7 @@ impl<'a> Eval<'a> {
     fn fold_list(&mut self, fold: &Fold, over: &Val) -> Outcome {
         let (mut found, mut given) = (0u64, Vec::new());
         for at in 0..over.items().unwrap_or(0) {
-            self.turn(fold, over, at)?;
+            self.bind_item(fold, over, at)?;
             if !self.holds(fold)? {
                 continue;
             }

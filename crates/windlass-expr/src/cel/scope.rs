@@ -14,13 +14,13 @@ use crate::wdl::values::{Context, is_stored_list};
 static NOTHING: LazyLock<Arc<Map>> = LazyLock::new(|| Arc::new(Map::new()));
 
 /// The variable in which a loop keeps what its last turn gave.
-const PREVIOUS: &str = "previous";
+const PREVIOUS_ITERATION: &str = "previous";
 
 /// What is known of a step.
 enum Known {
     Ended(NodeView),
     /// From the turn before: `{content, result, status}`.
-    Before(Value),
+    PreviousIteration(Value),
 }
 
 /// A part as the language has it: a text for null, an empty map for a result that there is not.
@@ -51,22 +51,22 @@ impl Eval<'_> {
             let given = self.look(given.clone())?;
             return Ok(if given.is_null() { Val::Object(NOTHING.clone()) } else { Val::from(given) });
         }
-        let Some(turn) = self.scope.turn(self.place.loop_name.as_deref()) else {
+        let Some(iteration) = self.scope.iteration(self.place.loop_name.as_deref()) else {
             return Err(missing("no such key: there is no loop around this expression"));
         };
-        let index = i64::try_from(turn.index).unwrap_or(i64::MAX);
+        let index = i64::try_from(iteration.iteration_index).unwrap_or(i64::MAX);
         Ok(match bound {
             // There the index is the number of turns that are done: the last of them is meant.
             Bound::Iteration if self.mode == Mode::LoopCondition => Val::Int((index - 1).max(0)),
             Bound::Iteration | Bound::Index => Val::Int(index),
-            Bound::Item => Val::from(turn.item),
-            Bound::Content => self.of_turn(turn.previous, Part::Content)?,
-            Bound::Result => self.of_turn(turn.previous, Part::Result)?,
-            Bound::Status | Bound::Inputs => self.of_turn(turn.previous, Part::Status)?,
+            Bound::Item => Val::from(iteration.item),
+            Bound::Content => self.previous_part(iteration.previous, Part::Content)?,
+            Bound::Result => self.previous_part(iteration.previous, Part::Result)?,
+            Bound::Status | Bound::Inputs => self.previous_part(iteration.previous, Part::Status)?,
         })
     }
 
-    fn of_turn(&mut self, previous: Value, part: Part) -> Outcome {
+    fn previous_part(&mut self, previous: Value, part: Part) -> Outcome {
         let previous = self.look(previous)?;
         Ok(part_of(previous.get(part.name()).cloned(), part))
     }
@@ -77,12 +77,12 @@ impl Eval<'_> {
         if let Some(view) = self.scope.node(id).filter(|view| *view.name == *id) {
             return Ok(Some(Known::Ended(view)));
         }
-        let Some(previous) = self.scope.variable(Level::Any, PREVIOUS) else { return Ok(None) };
+        let Some(previous) = self.scope.variable(Level::Any, PREVIOUS_ITERATION) else { return Ok(None) };
         let previous = self.look(previous)?;
         let Some(steps) = previous.get("steps").cloned() else { return Ok(None) };
         let steps = self.look(steps)?;
         match steps.get(id).cloned() {
-            Some(step) if !step.is_null() => Ok(Some(Known::Before(self.look(step)?))),
+            Some(step) if !step.is_null() => Ok(Some(Known::PreviousIteration(self.look(step)?))),
             _ => Ok(None),
         }
     }
@@ -94,7 +94,7 @@ impl Eval<'_> {
                 let output = self.look(view.output.clone())?;
                 Ok(part_of(output.get(part.name()).cloned(), part))
             }
-            Known::Before(value) => Ok(part_of(value.get(part.name()).cloned(), part)),
+            Known::PreviousIteration(value) => Ok(part_of(value.get(part.name()).cloned(), part)),
         }
     }
 

@@ -26,7 +26,7 @@ pub(super) enum Root {
     /// `vars`
     Step,
     /// `iter`
-    Turn,
+    Iteration,
     /// `_loop`
     Loop,
     LoopIndex,
@@ -61,7 +61,7 @@ impl Root {
             "workload" => Root::Workload,
             "ctx" => Root::Run,
             "vars" | "step" => Root::Step,
-            "iter" => Root::Turn,
+            "iter" => Root::Iteration,
             "_loop" => Root::Loop,
             "loop_index" => Root::LoopIndex,
             "execution_id" => Root::RunId,
@@ -86,7 +86,7 @@ impl Root {
 impl Root {
     /// Whether the name is there even when nothing is in it.
     pub(crate) fn is_namespace(&self) -> bool {
-        matches!(self, Root::Workload | Root::Run | Root::Step | Root::Turn)
+        matches!(self, Root::Workload | Root::Run | Root::Step | Root::Iteration)
     }
 }
 
@@ -117,16 +117,19 @@ pub(super) fn root_value(root: &Root, name: &str, first: Option<&str>, scope: &d
         (Root::Workload, None) => whole(Some(whole_workload(scope))),
         (Root::Run, Some(key)) => stepped(scope.variable(Level::Run, key)),
         (Root::Step, Some(key)) => stepped(scope.variable(Level::Step, key).or_else(|| run_var(key, scope))),
-        (Root::Turn, Some(key)) => stepped(of_turn(key, scope)),
+        (Root::Iteration, Some(key)) => stepped(iteration_value(key, scope)),
         (Root::Run, None) => whole(Some(object(variables(Level::Run, scope)))),
         (Root::Step, None) => whole(Some(object(variables(Level::Step, scope)))),
-        (Root::Turn, None) => whole(whole_turn(scope)),
-        (Root::Loop, _) => whole(scope.turn(None).map(|turn| {
-            Value::object([("index", Value::from(turn.index)), ("count", turn.count.map_or(Value::Null, Value::from))])
+        (Root::Iteration, None) => whole(iteration_object(scope)),
+        (Root::Loop, _) => whole(scope.iteration(None).map(|iteration| {
+            Value::object([
+                ("index", Value::from(iteration.iteration_index)),
+                ("count", iteration.count.map_or(Value::Null, Value::from)),
+            ])
         })),
-        (Root::LoopIndex, _) => {
-            whole(bare(name, scope).or_else(|| scope.turn(None).map(|turn| Value::from(turn.index))))
-        }
+        (Root::LoopIndex, _) => whole(
+            bare(name, scope).or_else(|| scope.iteration(None).map(|iteration| Value::from(iteration.iteration_index))),
+        ),
         (Root::RunId, _) => whole(Some(Value::from(scope.run().id.clone()))),
         (Root::Parent, _) => whole(Some(scope.run().parent.clone().map_or(Value::Null, Value::Str))),
         (Root::Trace, _) => {
@@ -192,13 +195,13 @@ pub(super) fn known(root: &Root, scope: &dyn Scope) -> Vec<Arc<str>> {
         Root::Workload => keys(&whole_workload(scope)),
         Root::Run => level(Level::Run).collect(),
         Root::Step => level(Level::Step).collect(),
-        Root::Turn => whole_turn(scope).map(|turn| keys(&turn)).unwrap_or_default(),
+        Root::Iteration => iteration_object(scope).map(|iteration| keys(&iteration)).unwrap_or_default(),
         _ => {
             let mut names: Vec<Arc<str>> = Vec::new();
-            names.extend(level(Level::Turn).chain(level(Level::Step)).chain(level(Level::Run)));
+            names.extend(level(Level::Iteration).chain(level(Level::Step)).chain(level(Level::Run)));
             names.extend(keys(&whole_workload(scope)));
             names.extend(["workload", "ctx", "vars"].map(Arc::from));
-            if scope.turn(None).is_some() {
+            if scope.iteration(None).is_some() {
                 names.push("iter".into());
             }
             let mut seen = std::collections::HashSet::new();
@@ -209,7 +212,7 @@ pub(super) fn known(root: &Root, scope: &dyn Scope) -> Vec<Arc<str>> {
 }
 
 fn bare(name: &str, scope: &dyn Scope) -> Option<Value> {
-    of_turn_bare(name, scope)
+    iteration_variable(name, scope)
         .or_else(|| scope.variable(Level::Step, name))
         .or_else(|| args(scope).as_ref().and_then(|args| args.get(name)).cloned())
         .or_else(|| scope.variable(Level::Run, name))
@@ -219,32 +222,32 @@ fn bare(name: &str, scope: &dyn Scope) -> Option<Value> {
         .or_else(|| (name == "status").then(|| scope.local(name)).flatten())
 }
 
-fn of_turn_bare(name: &str, scope: &dyn Scope) -> Option<Value> {
-    scope.variable(Level::Turn, name).or_else(|| {
-        let turn = scope.turn(None)?;
-        (turn.item_name.as_deref() == Some(name)).then_some(turn.item)
+fn iteration_variable(name: &str, scope: &dyn Scope) -> Option<Value> {
+    scope.variable(Level::Iteration, name).or_else(|| {
+        let iteration = scope.iteration(None)?;
+        (iteration.item_name.as_deref() == Some(name)).then_some(iteration.item)
     })
 }
 
-fn of_turn(key: &str, scope: &dyn Scope) -> Option<Value> {
-    of_turn_bare(key, scope).or_else(|| {
-        let turn = scope.turn(None)?;
+fn iteration_value(key: &str, scope: &dyn Scope) -> Option<Value> {
+    iteration_variable(key, scope).or_else(|| {
+        let iteration = scope.iteration(None)?;
         match key {
-            "index" => Some(Value::from(turn.index)),
-            "count" => turn.count.map(Value::from),
+            "index" => Some(Value::from(iteration.iteration_index)),
+            "count" => iteration.count.map(Value::from),
             _ => None,
         }
     })
 }
 
-fn whole_turn(scope: &dyn Scope) -> Option<Value> {
-    let turn = scope.turn(None)?;
+fn iteration_object(scope: &dyn Scope) -> Option<Value> {
+    let iteration = scope.iteration(None)?;
     let mut map: Map = Map::new();
-    map.insert("index", turn.index);
-    if let Some(name) = turn.item_name {
-        map.insert(name, turn.item);
+    map.insert("index", iteration.iteration_index);
+    if let Some(name) = iteration.item_name {
+        map.insert(name, iteration.item);
     }
-    variables(Level::Turn, scope).for_each(|(name, value)| {
+    variables(Level::Iteration, scope).for_each(|(name, value)| {
         map.insert(name, value);
     });
     Some(Value::map(map))

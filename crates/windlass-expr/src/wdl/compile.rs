@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use windlass_value::{
-    CompileError, EvalError, EvalErrorKind, Level, Meter, MeterCaps, NodeView, PathPart, RunView, Scope, Stored,
-    Timestamp, TurnView, Value, nearest,
+    CompileError, EvalError, EvalErrorKind, IterationView, Level, Meter, MeterCaps, NodeView, PathPart, RunView, Scope,
+    Stored, Timestamp, Value, nearest,
 };
 
 use super::functions::{self, ANY, Function, Run, is_node_result};
@@ -433,7 +433,7 @@ impl Scope for Nothing {
         None
     }
 
-    fn turn(&self, _loop_name: Option<&str>) -> Option<TurnView> {
+    fn iteration(&self, _loop_name: Option<&str>) -> Option<IterationView> {
         None
     }
 

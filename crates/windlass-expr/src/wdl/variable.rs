@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use windlass_value::{EvalError, EvalErrorKind, Level, TurnView, Value};
+use windlass_value::{EvalError, EvalErrorKind, IterationView, Level, Value};
 
 use super::path::{names, property};
 use super::values::{Context, Outcome};
 
 /// What a loop turn offers as variables.
 #[derive(Clone, Copy)]
-enum TurnField {
+enum IterationField {
     Index,
     Count,
     Result,
@@ -19,63 +19,63 @@ enum TurnField {
     Item,
 }
 
-const TURN_FIELDS: &[(&str, TurnField)] = &[
-    ("loopindex", TurnField::Index),
-    ("loopcount", TurnField::Count),
-    ("loopresult", TurnField::Result),
-    ("loopstarttime", TurnField::StartTime),
-    ("loopelapsedms", TurnField::ElapsedMs),
-    ("item", TurnField::Item),
+const ITERATION_FIELDS: &[(&str, IterationField)] = &[
+    ("loopindex", IterationField::Index),
+    ("loopcount", IterationField::Count),
+    ("loopresult", IterationField::Result),
+    ("loopstarttime", IterationField::StartTime),
+    ("loopelapsedms", IterationField::ElapsedMs),
+    ("item", IterationField::Item),
 ];
 
 /// A name, prepared once for all its readings.
 pub(crate) struct VariableName {
     written: Arc<str>,
     lower: Arc<str>,
-    field: Option<TurnField>,
+    field: Option<IterationField>,
     /// `<loop>_<field>`: an enclosing loop's field, should there be such a loop.
-    outer: Option<(Box<str>, TurnField)>,
+    outer: Option<(Box<str>, IterationField)>,
 }
 
 impl VariableName {
     pub(crate) fn new(written: &str) -> VariableName {
         let lower = written.to_lowercase();
-        let field_of = |name: &str| TURN_FIELDS.iter().find(|(known, _)| *known == name).map(|(_, field)| *field);
+        let field_of = |name: &str| ITERATION_FIELDS.iter().find(|(known, _)| *known == name).map(|(_, field)| *field);
         let outer = lower.rsplit_once('_').and_then(|(loop_name, field)| Some((loop_name.into(), field_of(field)?)));
         VariableName { written: written.into(), field: field_of(&lower), outer, lower: lower.into() }
     }
 }
 
-fn read_turn(context: &Context, turn: TurnView, field: TurnField) -> Value {
+fn read_iteration(context: &Context, iteration: IterationView, field: IterationField) -> Value {
     match field {
-        TurnField::Index => Value::from(turn.index),
-        TurnField::Count => Value::from(turn.index.saturating_add(1)),
-        TurnField::Result => turn.previous,
-        TurnField::StartTime => Value::Int(turn.loop_started_at.as_ms()),
-        TurnField::ElapsedMs => Value::from(context.scope.now().since(turn.loop_started_at).as_ms()),
-        TurnField::Item => turn.item,
+        IterationField::Index => Value::from(iteration.iteration_index),
+        IterationField::Count => Value::from(iteration.iteration_index.saturating_add(1)),
+        IterationField::Result => iteration.previous,
+        IterationField::StartTime => Value::Int(iteration.loop_started_at.as_ms()),
+        IterationField::ElapsedMs => Value::from(context.scope.now().since(iteration.loop_started_at).as_ms()),
+        IterationField::Item => iteration.item,
     }
 }
 
 pub(crate) fn read_variable(context: &mut Context, name: &VariableName) -> Outcome {
     // A loop without items has a null one: it hides nothing, but is better than an error.
     let mut null_item = false;
-    if let (Some(TurnField::Item), Some(item)) = (name.field, &context.item) {
+    if let (Some(IterationField::Item), Some(item)) = (name.field, &context.item) {
         return Ok(item.clone());
     }
     if let Some(field) = name.field
-        && let Some(turn) = context.scope.turn(None)
+        && let Some(iteration) = context.scope.iteration(None)
     {
-        let value = read_turn(context, turn, field);
+        let value = read_iteration(context, iteration, field);
         match (field, &value) {
-            (TurnField::Item, Value::Null) => null_item = true,
+            (IterationField::Item, Value::Null) => null_item = true,
             _ => return Ok(value),
         }
     }
     if let Some((loop_name, field)) = &name.outer
-        && let Some(turn) = context.scope.turn(Some(loop_name))
+        && let Some(iteration) = context.scope.iteration(Some(loop_name))
     {
-        return Ok(read_turn(context, turn, *field));
+        return Ok(read_iteration(context, iteration, *field));
     }
     if let Some(value) = context.scope.variable(Level::Any, &name.lower) {
         return Ok(value);
@@ -94,8 +94,8 @@ pub(crate) fn read_variable(context: &mut Context, name: &VariableName) -> Outco
 
 fn unknown(context: &Context, name: &VariableName, input: &Value) -> EvalError {
     let mut message = format!("there is no variable `{}`", name.written);
-    if let Some(turn) = context.scope.turn(None) {
-        message += &format!("; the loop `{}` has loopIndex, loopCount, loopResult, item", turn.loop_name);
+    if let Some(iteration) = context.scope.iteration(None) {
+        message += &format!("; the loop `{}` has loopIndex, loopCount, loopResult, item", iteration.loop_name);
     } else if name.field.is_some() {
         message += ": no loop is around it";
     }

@@ -21,8 +21,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use windlass_value::{
-    BlobHash, EvalError, InsideLoop, Level, NodeView, RunView, Scope, Stored, Timestamp, TurnRecords, TurnView, Value,
-    parse_json,
+    BlobHash, EvalError, InsideLoop, IterationRecords, IterationView, Level, NodeView, RunView, Scope, Stored,
+    Timestamp, Value, parse_json,
 };
 
 pub(crate) const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -92,25 +92,27 @@ fn stored(mark: u8, items: u64, chunked: bool) -> Value {
 }
 
 /// What the loops wrote down of their turns.
-fn records(name: &str) -> TurnRecords {
+fn records(name: &str) -> IterationRecords {
     match name {
-        "until" => TurnRecords::Last(json(r#"[{"name":"a","status":"Succeeded"},{"name":"b","status":"Failed"}]"#)),
-        "never" => TurnRecords::Last(Value::Null),
-        "foreach" => TurnRecords::All(json(
+        "until" => {
+            IterationRecords::Last(json(r#"[{"name":"a","status":"Succeeded"},{"name":"b","status":"Failed"}]"#))
+        }
+        "never" => IterationRecords::Last(Value::Null),
+        "foreach" => IterationRecords::All(json(
             r#"[[{"name":"a","status":"Succeeded","startTime":"t0","endTime":"t1","inputs":1,"outputs":10},
                  {"name":"b","status":"Skipped","startTime":"t1","endTime":"t1","inputs":null,"outputs":null}],
                 null,
                 [{"name":"a","status":"Failed","startTime":"t2","endTime":"t3","inputs":3,"outputs":null},
                  {"name":"b","status":"Skipped","startTime":"t3","endTime":"t3","inputs":null,"outputs":null}]]"#,
         )),
-        "mixed" => TurnRecords::All(json(
+        "mixed" => IterationRecords::All(json(
             r#"[[{"name":"a","status":"Succeeded","outputs":10},{"name":"deep","outputs":{"body":{"n":1},"statusCode":200}}],
                 null,
                 [{"name":"a","status":"Succeeded","outputs":30},{"name":"deep","outputs":3}]]"#,
         )),
-        "nobody" => TurnRecords::All(json("[]")),
-        "longforeach" => TurnRecords::All(stored(6, 2, true)),
-        _ => TurnRecords::None,
+        "nobody" => IterationRecords::All(json("[]")),
+        "longforeach" => IterationRecords::All(stored(6, 2, true)),
+        _ => IterationRecords::None,
     }
 }
 
@@ -163,7 +165,7 @@ impl Scope for MockScope {
             attempts: 1,
             started_at: NOW,
             ended_at: NOW,
-            records: records(name),
+            iteration_records: records(name),
             records_listed: (name == "mixed").then_some(1),
             usage: Value::Null,
         })
@@ -194,15 +196,15 @@ impl Scope for MockScope {
         Some(names.iter().filter_map(|name| Some((Arc::from(*name), self.node(name)?))).collect())
     }
 
-    fn turn(&self, loop_name: Option<&str>) -> Option<TurnView> {
+    fn iteration(&self, loop_name: Option<&str>) -> Option<IterationView> {
         let outer = loop_name.is_some_and(|name| name.eq_ignore_ascii_case("outer"));
         let inner = loop_name.is_none_or(|name| name.eq_ignore_ascii_case("inner"));
         if !self.in_loop || !(outer || inner) {
             return None;
         }
-        Some(TurnView {
+        Some(IterationView {
             loop_name: if outer { "Outer" } else { "inner" }.into(),
-            index: if outer { 9 } else { 2 },
+            iteration_index: if outer { 9 } else { 2 },
             item: if outer { Value::from("o") } else { json(r#"{"id":7}"#) },
             previous: if outer { Value::Null } else { json(r#"{"think":"x"}"#) },
             loop_started_at: Timestamp(NOW.0 - 1_000_000),

@@ -150,10 +150,15 @@ fn looped(plan: &Plan, looping: &Loop, out: &mut String) {
         }
     }
     let limits = &looping.limits;
-    if let (Some(turns), Some(time)) = (&limits.turns, &limits.time) {
-        let cuts = if limits.cuts_turn { " cutting" } else { "" };
-        let _ =
-            write!(out, " {} turns/{}{cuts} then {:?}", amount(plan, turns), amount(plan, time), looping.on_exhausted);
+    if let (Some(iterations), Some(time)) = (&limits.iterations, &limits.time) {
+        let cuts = if limits.cancels_iterations_on_timeout { " cutting" } else { "" };
+        let _ = write!(
+            out,
+            " {} turns/{}{cuts} then {:?}",
+            amount(plan, iterations),
+            amount(plan, time),
+            looping.on_exhausted
+        );
     }
     if let Some(delay) = &looping.delay {
         let _ = write!(out, " delay {}", amount(plan, delay));
@@ -165,14 +170,14 @@ fn looped(plan: &Plan, looping: &Loop, out: &mut String) {
         let _ = write!(out, " at most {} {}", amount(plan, &budget.most), budget.what);
     }
     if let Some(stall) = &looping.stall {
-        let _ = write!(out, " stalled after {} turns of {}", stall.turns, expression(plan, stall.watch));
+        let _ = write!(out, " stalled after {} turns of {}", stall.iterations, expression(plan, stall.watch));
     }
     if let Some(records) = &looping.records {
         let _ = write!(out, " records {:?} {}", records.keep, expression(plan, records.value));
         let _ = records.listed.map(|listed| write!(out, " listed {listed}"));
     }
     let in_flight = amount(plan, &looping.in_flight);
-    let _ = write!(out, " x{in_flight} {:?} {:?}", looping.on_turn_failure, looping.collect);
+    let _ = write!(out, " x{in_flight} {:?} {:?}", looping.on_iteration_failure, looping.collect);
 }
 
 fn task(plan: &Plan, task: &Task, out: &mut String) {

@@ -100,10 +100,11 @@ fn looped(plan: &Plan, looping: &Loop, out: &mut String) {
     if let Check::Before { condition, stop_when } = &looping.check {
         let _ = write!(out, " until {} is {stop_when}", expression(plan, *condition));
     }
-    if let (Some(turns), Some(time)) = (&looping.limits.turns, &looping.limits.time) {
-        let _ = write!(out, " at most {} turns/{}", amount(plan, turns), amount(plan, time));
+    if let (Some(iterations), Some(time)) = (&looping.limits.iterations, &looping.limits.time) {
+        let _ = write!(out, " at most {} turns/{}", amount(plan, iterations), amount(plan, time));
     }
-    let _ = write!(out, " x{} {:?} {:?}", amount(plan, &looping.in_flight), looping.on_turn_failure, looping.collect);
+    let _ =
+        write!(out, " x{} {:?} {:?}", amount(plan, &looping.in_flight), looping.on_iteration_failure, looping.collect);
     if let Some(entry) = looping.entry {
         let _ = write!(out, " keeps {}", expression(plan, entry));
     }

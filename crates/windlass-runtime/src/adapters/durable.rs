@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_core::{Command, Output, State, Tick, TickKind, TurnRecord};
+use windlass_core::{Command, Output, State, Tick, TickKind, IterationRecord};
 use windlass_store::{NewSnapshot, Record, RunBatch, StatusChange};
 use windlass_value::{BlobHash, Value};
 
 use super::post::{Post, PostOptions, resting};
-use super::turns::{TURN_WAITS_MAX, TurnBuffer};
+use super::iterations::{TURN_WAITS_MAX, IterationBuffer};
 use crate::RuntimeError;
 use crate::adapter::{Adapter, Journal, Next, TickSource, Waiting};
 use crate::blobs::BlobCache;
@@ -22,7 +22,7 @@ pub(crate) struct Durable<A> {
     post: Post,
     pending: Vec<TickEntry>,
     pending_since: Option<Instant>,
-    turns: TurnBuffer,
+    iterations: IterationBuffer,
     /// Ticks and turns at the newest snapshot.
     snapshot_at: (u64, u64),
     /// Snapshots that are kept, and the bytes written since the oldest.
@@ -33,16 +33,16 @@ pub(crate) struct Durable<A> {
 
 impl<A: Adapter> Durable<A> {
     /// `turns` are those that came out of the replay: their rows may not have been written.
-    pub(crate) fn new(inner: A, options: PostOptions, state: &State, turns: &[TurnRecord]) -> Durable<A> {
-        let mut buffer = TurnBuffer::default();
-        buffer.extend(turns);
+    pub(crate) fn new(inner: A, options: PostOptions, state: &State, iterations: &[IterationRecord]) -> Durable<A> {
+        let mut buffer = IterationBuffer::default();
+        buffer.extend(iterations);
         Durable {
             inner,
             post: Post::new(options, state.ticks).going_on(state).listing_waits(),
             pending: Vec::new(),
             pending_since: None,
-            turns: buffer,
-            snapshot_at: (state.ticks, state.turns),
+            iterations: buffer,
+            snapshot_at: (state.ticks, state.iterations),
             snapshots: Vec::new(),
             bytes: 0,
             trim_before: None,
@@ -59,15 +59,15 @@ impl<A: Adapter> Durable<A> {
         self.bytes += body.len() as u64;
         let snapshot = self.snapshot_if_due(state);
         // After a crash the turns since the newest snapshot come out of the replay again: none may be older.
-        let (turns, turn_trims) = match snapshot.is_some() || state.result().is_some() || self.turns.is_due() {
-            true => self.turns.take(&self.post.options.limits),
+        let (iterations, turn_trims) = match snapshot.is_some() || state.result().is_some() || self.iterations.is_due() {
+            true => self.iterations.take(&self.post.options.limits),
             false => Default::default(),
         };
         RunBatch {
             record: (ticks > 0).then_some(Record { ticks, first_event, events, body }),
             snapshot,
-            turns,
-            turn_trims,
+            iterations: turns: iterations,
+            iteration_trims: turn_trims,
             trim_before: self.trim_before.take(),
             ..self.post.batch(state, blobs.take_fresh())
         }
@@ -75,14 +75,14 @@ impl<A: Adapter> Durable<A> {
 
     fn snapshot_if_due(&mut self, state: &State) -> Option<NewSnapshot> {
         let interval = self.post.options.limits.snapshot_interval;
-        let (ticks, turns) = self.snapshot_at;
-        let due = state.ticks - ticks >= interval || state.turns - turns >= interval;
+        let (ticks, iterations) = self.snapshot_at;
+        let due = state.ticks - ticks >= interval || state.iterations - iterations >= interval;
         due.then(|| self.snapshot(state))
     }
 
     fn snapshot(&mut self, state: &State) -> NewSnapshot {
         let (body, state_hash) = codec::state_bytes(state);
-        self.snapshot_at = (state.ticks, state.turns);
+        self.snapshot_at = (state.ticks, state.iterations);
         self.bytes += body.len() as u64;
         if self.bytes > self.post.options.limits.journal_bytes_kept {
             // All but the newest kept snapshot, and what came before it, may go.
@@ -95,9 +95,9 @@ impl<A: Adapter> Durable<A> {
     }
 
     /// History that nothing else would write soon.
-    async fn write_turns(&mut self) -> Result<(), RuntimeError> {
-        let (turns, turn_trims) = self.turns.take(&self.post.options.limits);
-        let batch = RunBatch { turns, turn_trims, ..self.post.empty_batch() };
+    async fn write_iterations(&mut self) -> Result<(), RuntimeError> {
+        let (iterations, turn_trims) = self.iterations.take(&self.post.options.limits);
+        let batch = RunBatch { iterations: turns: iterations, iteration_trims: turn_trims, ..self.post.empty_batch() };
         self.post.commit(batch).await
     }
 }
@@ -120,7 +120,7 @@ impl<A: Adapter> Journal for Durable<A> {
             .filter_map(|command| if let Command::PublishEvent(event) = command { Some(event.clone()) } else { None })
             .collect();
         self.pending.push(TickEntry { tick: tick.clone(), digest: codec::digest(&output.commands), events });
-        self.turns.extend(&output.turns);
+        self.iterations.extend(&output.iterations);
         self.pending_since.get_or_insert_with(Instant::now);
         self.inner.journal().on_tick(tick, output, state);
     }
@@ -146,9 +146,9 @@ impl<A: Adapter> Journal for Durable<A> {
         let mut batch = self.batch(state, blobs);
         if batch.snapshot.is_none() {
             batch.snapshot = Some(self.snapshot(state));
-            let (turns, turn_trims) = self.turns.take(&self.post.options.limits);
-            batch.turns.extend(turns);
-            batch.turn_trims.extend(turn_trims);
+            let (iterations, turn_trims) = self.iterations.take(&self.post.options.limits);
+            batch.iterations.extend(iterations);
+            batch.iteration_trims.extend(turn_trims);
         }
         batch.timer = Some(state.next_due());
         batch.status = Some(StatusChange { status: resting(state), at: state.now, result: None });
@@ -170,14 +170,14 @@ impl<A: Adapter> TickSource for Durable<A> {
             return Next::Ticks(ticks);
         }
         loop {
-            let next = match self.turns.is_empty() || waiting.poll {
+            let next = match self.iterations.is_empty() || waiting.poll {
                 true => self.inner.ticks().wait_for_next_task(waiting).await,
                 false => {
                     let next =
                         tokio::time::timeout(TURN_WAITS_MAX, self.inner.ticks().wait_for_next_task(waiting)).await;
                     match next {
                         Ok(next) => next,
-                        Err(_) => match self.write_turns().await {
+                        Err(_) => match self.write_iterations().await {
                             Ok(()) => continue,
                             Err(error) => return Next::Failed(error),
                         },

@@ -7,7 +7,7 @@ mod idle_release;
 mod local;
 mod post;
 mod replay;
-mod turns;
+mod iterations;
 mod unkept;
 
 pub(crate) use decorated::Decorated;

@@ -18,7 +18,7 @@ const OTHERS: &str = "other";
 #[derive(Default)]
 pub(crate) struct Counts {
     pub ticks: AtomicU64,
-    pub turns: AtomicU64,
+    pub iterations: AtomicU64,
     definitions: Mutex<BTreeMap<Arc<str>, RunCounts>>,
 }
 
@@ -42,15 +42,15 @@ pub struct EngineFigures {
     pub batches: u64,
     pub commit_latency: CommitLatency,
     pub ticks: u64,
-    pub turns: u64,
+    pub iterations: u64,
     pub definitions: BTreeMap<Arc<str>, RunCounts>,
 }
 
 impl Counts {
-    pub(crate) fn ticked(&self, turns: usize) {
+    pub(crate) fn ticked(&self, iterations: usize) {
         self.ticks.fetch_add(1, Ordering::Relaxed);
-        if turns > 0 {
-            self.turns.fetch_add(turns as u64, Ordering::Relaxed);
+        if iterations > 0 {
+            self.iterations.fetch_add(iterations as u64, Ordering::Relaxed);
         }
     }
 
@@ -90,7 +90,7 @@ impl Engine {
             batches: inner.writer.batches(),
             commit_latency: inner.writer.latency(),
             ticks: inner.counts.ticks.load(Ordering::Relaxed),
-            turns: inner.counts.turns.load(Ordering::Relaxed),
+            iterations: inner.counts.iterations.load(Ordering::Relaxed),
             definitions,
         }
     }

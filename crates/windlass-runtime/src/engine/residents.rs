@@ -95,12 +95,12 @@ impl Inner {
             virtual_time,
         };
         let decorator = self.decorators.as_ref().and_then(|make| make(&run, &program.plan.name));
-        let RunImage { state, blobs, turns } = image;
+        let RunImage { state, blobs, turns: iterations } = image;
         let turn = Arc::new(Mutex::new(turn));
         let loaded = Loaded { program, state, blobs, first, taken, mailbox, turn };
         let (begun, task) = match self.keep {
             Keep::Journal => {
-                let durable = Durable::new(local, options, &loaded.state, &turns);
+                let durable = Durable::new(local, options, &loaded.state, &iterations);
                 let durable = IdleRelease::new(durable, self.release_after);
                 match decorator {
                     // Two types of loops, so that a run without a decorator pays nothing for those that have one.
@@ -266,7 +266,7 @@ impl<A: Adapter> Adapter for Hosted<A> {
 
 impl<A: Adapter> Journal for Hosted<A> {
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
-        self.engine.counts.ticked(output.turns.len());
+        self.engine.counts.ticked(output.iterations.len());
         self.inner.journal().on_tick(tick, output, state);
     }
 

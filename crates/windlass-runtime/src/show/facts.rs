@@ -8,14 +8,14 @@ use windlass_core::{EventKind, LoopEventLimits, LoopSummary, Reason, Status};
 use windlass_store::StoreRead;
 
 use super::{StoredEvent, StoredEvents};
-use crate::codec::{self, TurnPack};
+use crate::codec::{self, IterationPack};
 use crate::{FinalReport, RuntimeError};
 
 /// Pages of events looked through for a loop's beginning: nobody waits for a number that is nice to have.
 const LOOK_PAGES: usize = 4;
 
 /// More turns than ever run at once: those that were cut off are among the last so many.
-const LAST: u64 = 256;
+const MAX_TRAILING_ITERATIONS: u64 = 256;
 
 #[derive(Clone, Copy, Default)]
 pub struct LoopFact {
@@ -38,7 +38,7 @@ pub fn loop_facts(
     let mut unknown = Vec::new();
     let loops = report.steps.iter().filter_map(|(name, step)| Some((name, step.looping.as_ref()?)));
     for (name, looping) in loops {
-        if !matches!(looping.reason, Reason::Items | Reason::Count) && turns_most(plan, name).is_none() {
+        if !matches!(looping.reason, Reason::Items | Reason::Count) && defined_max_iterations(plan, name).is_none() {
             unknown.push(name);
         }
         if matches!(looping.reason, Reason::Cancelled | Reason::Timeout | Reason::Failed) {
@@ -52,14 +52,14 @@ pub fn loop_facts(
 }
 
 fn cut_off(store: &dyn StoreRead, run: &str, name: &str, looping: &LoopSummary) -> Result<u64, RuntimeError> {
-    let from = looping.turns.saturating_sub(LAST);
+    let from = looping.iterations.saturating_sub(MAX_TRAILING_ITERATIONS);
     // After a crash a turn may have been written twice; the later one counts.
-    let mut turns = BTreeMap::new();
-    for row in store.turns(run, name, from, LAST as u32)? {
-        let TurnPack(pack) = codec::decode(&row.body, "a loop's history")?;
-        turns.extend(pack.into_iter().map(|turn| (turn.index, turn.status)));
+    let mut iterations = BTreeMap::new();
+    for row in store.iterations(run, name, from, MAX_TRAILING_ITERATIONS as u32)? {
+        let IterationPack(pack) = codec::decode(&row.body, "a loop's history")?;
+        iterations.extend(pack.into_iter().map(|iteration| (iteration.index, iteration.status)));
     }
-    Ok(turns.into_values().filter(|status| *status == Status::Cancelled).count() as u64)
+    Ok(iterations.into_values().filter(|status| *status == Status::Cancelled).count() as u64)
 }
 
 /// What the loops whose limits are expressions, or which have items, were held to: their beginning tells.
@@ -83,7 +83,7 @@ fn computed_limits(
             let EventKind::LoopStarted { limits: started_limits, .. } = &event.kind else { continue };
             if wanted.contains(&&event.path) {
                 wanted.retain(|name| **name != event.path);
-                limits.extend(turns_of(started_limits).map(|most| (event.path.clone(), most)));
+                limits.extend(started_max_iterations(started_limits).map(|most| (event.path.clone(), most)));
             }
         }
     }
@@ -91,14 +91,14 @@ fn computed_limits(
 }
 
 /// The most turns that a loop can have, as its beginning tells.
-pub fn turns_of(limits: &LoopEventLimits) -> Option<u64> {
+pub fn started_max_iterations(limits: &LoopEventLimits) -> Option<u64> {
     limits.items.or(limits.count)
 }
 
 /// How many turns a loop may have, if the definition says so in a number.
-pub fn turns_most(plan: &Plan, name: &str) -> Option<u64> {
+pub fn defined_max_iterations(plan: &Plan, name: &str) -> Option<u64> {
     plan.nodes.iter().filter(|node| &*node.name == name).find_map(|node| match &node.kind {
-        NodeKind::Loop(looping) => match looping.limits.turns {
+        NodeKind::Loop(looping) => match looping.limits.iterations {
             Some(Amount::Fixed(most)) => Some(most),
             Some(Amount::Computed(_)) | None => None,
         },

@@ -8,25 +8,21 @@ mod facts;
 mod image;
 mod places;
 mod tree;
-mod turns;
+mod iterations;
 
 use events::hint_of_run;
 pub use events::{StoredEvent, StoredEvents, event_value, last_before, newest_event};
-pub use facts::{LoopFact, LoopFacts, loop_facts, turns_most, turns_of};
+pub use facts::{LoopFact, LoopFacts, loop_facts, defined_max_iterations, started_max_iterations};
 pub use image::{Seen, duration_of, error_of, live_owner, now_of, report_of, status_of};
 pub use places::span_of;
-pub use tree::{path_of_frame, pause_tree, running_turns, tree_value};
-pub use turns::{Cell, LoopSeen, TurnPage, loops_of, strip, turn_value, turns_page};
+pub use tree::{path_of_frame, pause_tree, running_iterations, tree_value};
+pub use iterations::{Cell, LoopSeen, IterationPage, loops_of, strip, iteration_value, iterations_page};
 
-use windlass_core::{ErrorInfo, START_EVENT, SignalDelivery};
+use windlass_core::{ErrorInfo, SignalDelivery, START_EVENT};
 
 /// What became of a signal, as far as it can be told when it was left for the run: the sentence where nobody waits for it. `how`
 /// is how the run stood before.
-pub fn undelivered_signal_note(
-    delivery: SignalDelivery,
-    name: &str,
-    place: Option<&str>,
-) -> Option<(&'static str, String)> {
+pub fn undelivered_signal_note(delivery: SignalDelivery, name: &str, place: Option<&str>) -> Option<(&'static str, String)> {
     match (delivery, place) {
         (SignalDelivery::Delivered, _) => None,
         (SignalDelivery::Buffered, _) => {

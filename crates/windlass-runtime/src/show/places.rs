@@ -5,8 +5,8 @@ use windlass_core::plan::{Action, Node, NodeKind, Plan, SourceSpan};
 /// Where the step or task stands that a path such as `pages[3].save` names; none where that is not certain.
 pub fn span_of(plan: &Plan, path: &str) -> Option<SourceSpan> {
     let named = |name: &str| plan.nodes.iter().any(|node| *node.name == *name);
-    let is_turn = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit()) && !named(part);
-    let parts = path.split('.').filter(|part| !is_turn(part));
+    let is_iteration = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit()) && !named(part);
+    let parts = path.split('.').filter(|part| !is_iteration(part));
     let names: Vec<&str> = parts.map(|part| part.split('[').next().unwrap_or(part)).collect();
     let last = *names.last()?;
     let step = names.len().checked_sub(2).map(|at| names[at]);

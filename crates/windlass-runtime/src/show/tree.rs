@@ -15,13 +15,13 @@ pub fn pause_tree(views: &mut [FrameView]) {
 
 /// The path that events of a live node have, from that of the node around it: `pages[3].items`.
 pub fn path_of_frame(above: &str, view: &FrameView) -> String {
-    let turn = view.turn.map(|turn| view.turn_path.write(turn)).unwrap_or_default();
+    let iteration = view.iteration.map(|iteration| view.iteration_path.write(iteration)).unwrap_or_default();
     let dot = if above.is_empty() { "" } else { "." };
-    format!("{above}{turn}{dot}{}", view.name)
+    format!("{above}{iteration}{dot}{}", view.name)
 }
 
 /// Turns that have begun and not ended.
-pub fn running_turns(looping: &LoopView) -> u64 {
+pub fn running_iterations(looping: &LoopView) -> u64 {
     looping.begun.saturating_sub(looping.ended)
 }
 
@@ -38,8 +38,8 @@ fn node_value(view: &FrameView, now: Timestamp) -> Value {
     map.insert("started_at", view.started_at.to_string());
     map.insert("duration_ms", now.since(view.started_at).as_ms());
     map.insert("attempt", view.attempt);
-    if let Some(turn) = view.turn {
-        map.insert("turn", turn);
+    if let Some(iteration) = view.iteration {
+        map.insert("turn", iteration);
     }
     if let Some(looping) = &view.looping {
         map.insert("loop", loop_value(looping));
@@ -55,7 +55,7 @@ fn loop_value(looping: &LoopView) -> Value {
     Value::object([
         ("iteration", Value::from(looping.begun)),
         ("ended", Value::from(looping.ended)),
-        ("running", Value::from(running_turns(looping))),
+        ("running", Value::from(running_iterations(looping))),
         ("failed", Value::from(looping.failed)),
         ("most", Value::from(looping.most)),
         ("condition", looping.condition.clone().unwrap_or_default()),

@@ -34,7 +34,7 @@ pub(crate) struct End {
 
 impl Entry {
     pub(crate) fn new(tick: &Tick, output: &Output) -> Entry {
-        let history = output.turns.iter().map(|turn| json!(turn)).collect();
+        let history = output.iterations.iter().map(|iteration| json!(iteration)).collect();
         Entry { tick: tick.clone(), commands: commands(tick, output), history }
     }
 }

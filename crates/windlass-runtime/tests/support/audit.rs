@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::{Event, Limits, Program};
 use windlass_expr::wdl;
-use windlass_runtime::codec::{self, TickEntry, TurnPack};
+use windlass_runtime::codec::{self, IterationPack, TickEntry};
 use windlass_runtime::{FinalReport, RunImage, new_state, replay_from, resolve};
 use windlass_store::{MemoryStore, RunFilter, StoreRead, StoreScan};
 use windlass_value::{Language, Value, to_json};
@@ -19,7 +19,7 @@ pub(crate) struct Audit {
     /// Kind and path of every event, sorted: parallel branches may come in any order.
     pub events: Vec<(String, String)>,
     /// The turns of each loop, with their status.
-    pub turns: BTreeMap<String, BTreeMap<u64, String>>,
+    pub iterations: BTreeMap<String, BTreeMap<u64, String>>,
     /// All runs of the store: a child that was started twice would be one too many.
     pub runs: BTreeMap<String, &'static str>,
 }
@@ -35,7 +35,7 @@ pub(crate) fn audit(store: &MemoryStore, run: &str) -> Audit {
     Audit {
         report: shown(store, &report),
         events: sorted(&events),
-        turns: loops.map(|path| (path.clone(), turns(store, run, &path))).collect(),
+        iterations: loops.map(|path| (path.clone(), iterations(store, run, &path))).collect(),
         runs: runs.map(|row| (row.run.to_string(), row.status.as_str())).collect(),
     }
 }
@@ -86,18 +86,18 @@ pub(crate) fn program_of(store: &dyn StoreRead, run: &str, limits: Limits) -> Ar
 }
 
 /// The history of one loop: rows hold consecutive turns, and no turn is in two of them.
-pub(crate) fn turns(store: &dyn StoreRead, run: &str, path: &str) -> BTreeMap<u64, String> {
-    let mut turns = BTreeMap::new();
-    for row in store.turns(run, path, 0, u32::MAX).expect("readable") {
-        let TurnPack(pack) = codec::decode(&row.body, "turns").expect("turns");
-        let indexes: Vec<u64> = pack.iter().map(|turn| turn.index).collect();
+pub(crate) fn iterations(store: &dyn StoreRead, run: &str, path: &str) -> BTreeMap<u64, String> {
+    let mut iterations = BTreeMap::new();
+    for row in store.iterations(run, path, 0, u32::MAX).expect("readable") {
+        let IterationPack(pack) = codec::decode(&row.body, "turns").expect("turns");
+        let indexes: Vec<u64> = pack.iter().map(|iteration| iteration.index).collect();
         assert_eq!(indexes, (row.first..=row.last).collect::<Vec<_>>(), "a row of {path} holds consecutive turns");
-        for turn in pack {
-            let before = turns.insert(turn.index, turn.status.as_str().to_owned());
-            assert_eq!(before, None, "turn {} of {path} is there twice", turn.index);
+        for iteration in pack {
+            let before = iterations.insert(iteration.index, iteration.status.as_str().to_owned());
+            assert_eq!(before, None, "turn {} of {path} is there twice", iteration.index);
         }
     }
-    let indexes: BTreeSet<u64> = turns.keys().copied().collect();
-    assert_eq!(indexes, (0..turns.len() as u64).collect(), "no turn of {path} is missing");
-    turns
+    let indexes: BTreeSet<u64> = iterations.keys().copied().collect();
+    assert_eq!(indexes, (0..iterations.len() as u64).collect(), "no turn of {path} is missing");
+    iterations
 }

@@ -31,7 +31,7 @@ pub(crate) fn json(text: &str) -> Value {
 /// Limits wide enough for long loops.
 pub(crate) fn limits() -> Limits {
     Limits {
-        loop_turns_max: 10_000_000,
+        max_loop_iterations: 10_000_000,
         loop_time_max: windlass_value::Duration::from_secs(7 * 86_400),
         ..Limits::default()
     }

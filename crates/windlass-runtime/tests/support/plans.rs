@@ -2,8 +2,8 @@
 
 use windlass_core::plan::{
     Action, After, Amount, ArcOn, Backoff, Call, Child, Collect, Directive, Effect, Ending, ExprId, ExpressionSource,
-    Graph, Growth, Jitter, Loop, Net, NetArc, NetEnd, Node, NodeId, NodeKind, OnFailure, Pipeline, Place, Plan, Retry,
-    Rule, SourceSpan, Task, TurnFailure, Wait, Write, WriteOp,
+    Graph, Growth, IterationFailure, Jitter, Loop, Net, NetArc, NetEnd, Node, NodeId, NodeKind, OnFailure, Pipeline,
+    Place, Plan, Retry, Rule, SourceSpan, Task, Wait, Write, WriteOp,
 };
 use windlass_core::{Limits, StatusSet};
 use windlass_value::{BlobHash, Duration, Level, Mode, Value};
@@ -163,7 +163,7 @@ pub(crate) fn pipelined() -> Plan {
         NetArc { emits: "after".into(), on: ArcOn::Succeeded, when: None, payload: Some(payload), writes: Vec::new() };
     let places = vec![place("fetch", fetch, vec![arc]), place("after", after, Vec::new())];
     let looping = Loop {
-        on_turn_failure: TurnFailure::Count,
+        on_iteration_failure: IterationFailure::Count,
         collect: Collect::Stats,
         entry: Some(entry),
         item: Some("letter".into()),

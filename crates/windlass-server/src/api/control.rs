@@ -211,8 +211,7 @@ async fn undelivered_signal(
         // One that cannot be read is told all the same.
         let Ok(program) = app.engine.program(&row.plan) else { return Ok(None) };
         let stored = || Seen::load(app.store.as_ref(), row, program.clone()).ok().map(|seen| seen.image.state);
-        let delivery =
-            state.or_else(stored).map(|state| predict_delivery(&program, &state, &name, &payload, place.as_ref()));
+        let delivery = state.or_else(stored).map(|state| predict_delivery(&program, &state, &name, &payload, place.as_ref()));
         Ok(delivery.and_then(|delivery| undelivered_signal_note(delivery, &name, place.as_deref())))
     };
     app.at_store(look).await
@@ -251,7 +250,7 @@ pub(crate) async fn restart(
     let old = run.clone();
     let fork = move |app: App| async move {
         let made = app.engine.restart(&old, restart).await;
-        made.map_err(|error| with_turns(&app, error))
+        made.map_err(|error| with_iteration_hint(&app, error))
     };
     let handle = forked(&app, fork).await?;
     let restarted = Restarted { run: handle.run.to_string(), restarts: run, from, created: handle.created };
@@ -271,18 +270,18 @@ where
 }
 
 /// Whoever names a turn that never was is told how many there were.
-fn with_turns(app: &App, error: RuntimeError) -> Problem {
-    let named = match &error {
+fn with_iteration_hint(app: &App, error: RuntimeError) -> Problem {
+    let loop_path = match &error {
         RuntimeError::NoSuchPath { run, path, .. } => path.rfind('[').map(|end| (run.clone(), path[..end].to_owned())),
         _ => None,
     };
     let problem = Problem::from(error);
-    let Some((run, path)) = named else { return problem };
+    let Some((run, path)) = loop_path else { return problem };
     let seen = loops_of(app.store.as_ref(), &run, vec![path.clone()], None).unwrap_or_default();
-    match seen.first().filter(|seen| seen.turns > 0) {
+    match seen.first().filter(|seen| seen.iterations > 0) {
         Some(seen) => {
-            let turns = if seen.turns == 1 { "one turn".to_owned() } else { format!("{} turns", seen.turns) };
-            problem.hint(format!("`{path}` has had {turns}: GET /api/v1/runs/{run}/turns?loop={path} lists them"))
+            let iterations = if seen.iterations == 1 { "one turn".to_owned() } else { format!("{} turns", seen.iterations) };
+            problem.hint(format!("`{path}` has had {iterations}: GET /api/v1/runs/{run}/turns?loop={path} lists them"))
         }
         None => problem,
     }

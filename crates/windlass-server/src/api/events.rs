@@ -79,7 +79,7 @@ fn is_inside(path: &str, place: &str) -> bool {
     let mut rest = path;
     for (at, part) in place.split("[]").enumerate() {
         if at > 0 {
-            match after_turn(rest) {
+            match after_iteration(rest) {
                 Some(after) => rest = after,
                 None => return false,
             }
@@ -93,7 +93,7 @@ fn is_inside(path: &str, place: &str) -> bool {
 }
 
 /// What follows `[3]`, or `.3` where a dialect writes turns with dots.
-fn after_turn(path: &str) -> Option<&str> {
+fn after_iteration(path: &str) -> Option<&str> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if let Some((number, after)) = path.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         return digits(number).then_some(after);

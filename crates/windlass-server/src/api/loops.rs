@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windlass_core::plan::{Loop, Node, NodeKind, Plan, TurnPath};
+use windlass_core::plan::{Loop, Node, NodeKind, Plan, IterationPath};
 use windlass_core::{FrameView, LoopView, frame_tree};
 use windlass_runtime::RuntimeError;
 use windlass_runtime::show::{
-    LoopSeen, TurnPage, loops_of, path_of_frame, report_of, strip as strip_of, turn_value, turns_page,
+    LoopSeen, IterationPage, loops_of, path_of_frame, report_of, strip as strip_of, iteration_value, iterations_page,
 };
 use windlass_store::RunRow;
 use windlass_syntax::did_you_mean;
@@ -25,8 +25,8 @@ const LOOPS: u32 = 100;
 const LOOPS_MAX: u32 = 1_000;
 
 /// Turns in one page.
-const TURNS: u32 = 100;
-const TURNS_MAX: u32 = 5_000;
+const DEFAULT_ITERATIONS: u32 = 100;
+const MAX_ITERATIONS: u32 = 5_000;
 
 /// Cells of a strip.
 const CELLS: u64 = 120;
@@ -39,7 +39,7 @@ pub(crate) struct LoopInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Up to the newest that has ended.
-    pub turns: u64,
+    pub iterations: u64,
     /// Those whose record is kept: the first, the newest, the failed.
     pub kept: u64,
     pub failed: u64,
@@ -68,15 +68,15 @@ pub(crate) struct LoopLive {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Turns {
+pub(crate) struct IterationList {
     pub run: String,
     pub r#loop: String,
     /// As `windlass turns --json` gives them: iteration, status, started_at, duration, conditionResult, result, error?, reason?,
     /// item?; and `path`, which restarts and events take. An error has its `position` in the definition besides.
     #[schema(value_type = Vec<Object>)]
-    pub turns: Vec<Value>,
+    pub iterations: Vec<Value>,
     /// What the page jumps over.
-    pub not_kept: Vec<Range>,
+    pub not_kept: Vec<IterationRange>,
     /// Where the next page begins.
     pub next: Option<u64>,
     /// Up to the newest that has ended.
@@ -85,7 +85,7 @@ pub(crate) struct Turns {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Range {
+pub(crate) struct IterationRange {
     pub from: u64,
     pub to: u64,
 }
@@ -93,7 +93,7 @@ pub(crate) struct Range {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Strip {
     pub r#loop: String,
-    pub turns: u64,
+    pub iterations: u64,
     pub cells: Vec<StripCell>,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct LoopsQuery {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct TurnsQuery {
+pub(crate) struct IterationsQuery {
     /// The path of a loop.
     r#loop: String,
     #[serde(default)]
@@ -205,7 +205,7 @@ fn infos(app: &App, row: &RunRow, paths: Vec<String>, live: &[Live]) -> Result<V
         let used = going.map(|live| live.3.clone()).or_else(|| ended.map(|step| step.usage.clone()));
         LoopInfo {
             kind: going.map(|live| live.1.clone()).or_else(|| summary.map(|summary| summary.kind.to_string())),
-            turns: seen.turns.max(going.map_or(0, |live| live.2.ended)),
+            iterations: seen.iterations.max(going.map_or(0, |live| live.2.ended)),
             kept: seen.kept,
             failed: seen.failed.max(going.map_or(0, |live| live.2.failed)),
             reason: seen.reason.map(|reason| reason.as_str()),
@@ -218,30 +218,30 @@ fn infos(app: &App, row: &RunRow, paths: Vec<String>, live: &[Live]) -> Result<V
 }
 
 /// The turns of a loop.
-#[utoipa::path(get, path = "/api/v1/runs/{run}/turns", tag = "loops", params(("run" = String, Path), TurnsQuery),
-    responses((status = 200, description = "a page; `next` is the turn for `from`", body = Turns), (status = 404, description = "there is no such run or loop", body = Problem)))]
-pub(crate) async fn turns(
+#[utoipa::path(get, path = "/api/v1/runs/{run}/turns", tag = "loops", params(("run" = String, Path), IterationsQuery),
+    responses((status = 200, description = "a page; `next` is the turn for `from`", body = IterationList), (status = 404, description = "there is no such run or loop", body = Problem)))]
+pub(crate) async fn iterations(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
-    Query(query): Query<TurnsQuery>,
-) -> Result<axum::Json<Turns>, Problem> {
-    let limit = page_size(query.limit, TURNS, TURNS_MAX)? as usize;
+    Query(query): Query<IterationsQuery>,
+) -> Result<axum::Json<IterationList>, Problem> {
+    let limit = page_size(query.limit, DEFAULT_ITERATIONS, MAX_ITERATIONS)? as usize;
     app.at_store(move |app| {
         let row = row_of(app, &run)?;
         let (store, path) = (app.store.as_ref(), query.r#loop);
         let seen = loops_of(store, &run, vec![path.clone()], None)?.into_iter().next();
-        let (total, failed) = seen.map_or((0, 0), |seen| (seen.turns, seen.failed));
+        let (total, failed) = seen.map_or((0, 0), |seen| (seen.iterations, seen.failed));
         if total == 0 {
             known(app, &row, &path)?;
         }
-        let TurnPage { turns, not_kept, next } = turns_page(store, &run, &path, query.from, limit, query.failed)?;
+        let IterationPage { iterations, not_kept, next } = iterations_page(store, &run, &path, query.from, limit, query.failed)?;
         // The turns can be read even if the plan cannot.
         let program = app.engine.program(&row.plan).ok();
-        let mut places = Places::new(program.as_ref().map(|program| &program.plan), &path);
-        Ok(axum::Json(Turns {
-            turns: turns.iter().map(|turn| places.put_into(turn.index, turn_value(&run, turn))).collect(),
-            not_kept: not_kept.into_iter().map(|(from, to)| Range { from, to }).collect(),
+        let mut places = IterationLocations::new(program.as_ref().map(|program| &program.plan), &path);
+        Ok(axum::Json(IterationList {
+            iterations: turns.iter().map(|iteration| places.add_location(turn.index, iteration_value(&run, turn))).collect(),
+            not_kept: not_kept.into_iter().map(|(from, to)| IterationRange { from, to }).collect(),
             next,
             total,
             failed,
@@ -254,26 +254,26 @@ pub(crate) async fn turns(
 
 /// Where turns are: in the run, and in the definition if they failed. Those that fail mostly do so at a few places: each is
 /// looked up once.
-struct Places<'a> {
+struct IterationLocations<'a> {
     plan: Option<&'a Plan>,
     /// Without the mark of a loop that was entered before.
     path: &'a str,
-    written: TurnPath,
+    path_style: IterationPath,
     known: HashMap<String, Option<Value>>,
 }
 
-impl<'a> Places<'a> {
-    fn new(plan: Option<&'a Plan>, path: &'a str) -> Places<'a> {
+impl<'a> IterationLocations<'a> {
+    fn new(plan: Option<&'a Plan>, path: &'a str) -> IterationLocations<'a> {
         let path = path.split('~').next().unwrap_or(path);
         let found = plan.and_then(|plan| plan.nodes.iter().find_map(|node| loop_called(node, name_of(path))));
-        let written = found.map_or(TurnPath::Brackets, |looping| looping.turn_path);
-        Places { plan, path, written, known: HashMap::new() }
+        let path_style = found.map_or(IterationPath::Brackets, |looping| looping.iteration_path);
+        IterationLocations { plan, path, path_style: written: path_style, known: HashMap::new() }
     }
 
-    fn put_into(&mut self, index: u64, turn: Value) -> Value {
-        let Value::Map(map) = &turn else { return turn };
+    fn add_location(&mut self, index: u64, iteration: Value) -> Value {
+        let Value::Map(map) = &iteration else { return iteration };
         let mut map = Map::clone(map);
-        map.insert("path", format!("{}{}", self.path, self.written.write(index)));
+        map.insert("path", format!("{}{}", self.path, self.path_style.write(index)));
         if let Some(Value::Map(error)) = map.get("error").cloned()
             && let Some(position) = error.get("path").and_then(Value::as_str).and_then(|path| self.position(path))
         {
@@ -335,8 +335,8 @@ pub(crate) async fn strip(
                 other: cell.other,
             })
             .collect();
-        let turns = cells.last().map_or(0, |last| last.to + 1);
-        Ok(axum::Json(Strip { r#loop: query.r#loop, turns, cells }))
+        let iterations = cells.last().map_or(0, |last| last.to + 1);
+        Ok(axum::Json(Strip { r#loop: query.r#loop, iterations, cells }))
     })
     .await
 }

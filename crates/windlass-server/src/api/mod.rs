@@ -112,7 +112,7 @@ fn of_runs() -> OpenApiRouter<App> {
         .routes(routes!(journal::journal))
         .routes(routes!(journal::value))
         .routes(routes!(loops::list))
-        .routes(routes!(loops::turns))
+        .routes(routes!(loops::iterations))
         .routes(routes!(loops::strip))
         .routes(routes!(control::pause))
         .routes(routes!(control::resume))

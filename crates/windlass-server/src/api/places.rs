@@ -15,15 +15,15 @@ const TYPES_LISTED: &str = "docs/events.md lists the types of the engine; worker
 pub(crate) fn check_place(app: &App, row: &RunRow, place: &str) -> Result<(), Problem> {
     let program = app.engine.program(&row.plan)?;
     let names = names(&program.plan);
-    let without_turn = without_turn(place);
+    let without_iteration = without_iteration(place);
     let ends_with = |name: &&str| {
-        let before = without_turn.strip_suffix(name);
+        let before = without_iteration.strip_suffix(name);
         before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
     };
     if names.iter().any(ends_with) {
         return Ok(());
     }
-    let last = without_turn.rsplit('.').next().unwrap_or(without_turn);
+    let last = without_iteration.rsplit('.').next().unwrap_or(without_iteration);
     let problem = Problem::not_found(format!("the run `{}` has no step `{}`", row.run, shown(place)));
     let hint = did_you_mean(last, names.iter().copied());
     Err(problem.hint(hint.unwrap_or_else(|| format!("GET /api/v1/runs/{}/steps lists what has begun", row.run))))
@@ -40,7 +40,7 @@ fn names(plan: &Plan) -> Vec<&str> {
 }
 
 /// `sync` of `sync[3]`, `sync[]` and `sync.3`.
-fn without_turn(place: &str) -> &str {
+fn without_iteration(place: &str) -> &str {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let bracket = place.strip_suffix(']').and_then(|inner| inner.rsplit_once('['));
     let dot = place.rsplit_once('.').filter(|(_, number)| !number.is_empty());
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_is_no_part_of_a_name() {
+    fn an_iteration_is_not_part_of_a_name() {
         let table = [
             ("sync", "sync"),
             ("sync[3]", "sync"),
@@ -106,7 +106,7 @@ mod tests {
             ("", ""),
         ];
         for (place, without) in table {
-            assert_eq!(without_turn(place), without, "{place}");
+            assert_eq!(without_iteration(place), without, "{place}");
         }
     }
 }

@@ -18,7 +18,7 @@ const NAME_CHARS_MAX: usize = 200;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Kind {
     Step,
-    Turn,
+    Iteration,
     Task,
 }
 
@@ -113,7 +113,7 @@ impl Spans {
             }
             EventKind::IterationStarted { iteration } => {
                 let iteration = number("windlass.iteration", *iteration);
-                self.begin(Kind::Turn, event, last_name(&event.path), [iteration]);
+                self.begin(Kind::Iteration, event, last_name(&event.path), [iteration]);
             }
             EventKind::TaskStarted { task, attempt, tool, call } => {
                 let name = tool.as_deref().unwrap_or("task");
@@ -131,7 +131,7 @@ impl Spans {
             }
             EventKind::IterationDone { status, condition_result, .. } => {
                 let condition = condition_result.map(|met| KeyValue::new("windlass.conditionResult", met));
-                self.finish(Kind::Turn, event, status.as_str(), condition);
+                self.finish(Kind::Iteration, event, status.as_str(), condition);
             }
             EventKind::TaskProcessed { outcome, .. } => {
                 self.finish(Kind::Task, event, outcome.status.as_str(), None);
@@ -214,7 +214,7 @@ impl Spans {
     /// The innermost that is open around it.
     fn parent(&self, key: &Key) -> SpanId {
         let mut path = &*key.path;
-        let mut kinds: &[Kind] = if key.kind == Kind::Task { &[Kind::Step, Kind::Turn] } else { &[] };
+        let mut kinds: &[Kind] = if key.kind == Kind::Task { &[Kind::Step, Kind::Iteration] } else { &[] };
         loop {
             for kind in kinds {
                 let around = Key { kind: *kind, path: path.into(), firing: key.firing };
@@ -225,7 +225,7 @@ impl Spans {
             }
             let Some(cut) = path.rfind(['.', '[', '/']) else { return root_id(&self.run) };
             path = &path[..cut];
-            kinds = &[Kind::Turn, Kind::Step];
+            kinds = &[Kind::Iteration, Kind::Step];
         }
     }
 

@@ -50,15 +50,15 @@ pub(crate) const BROKEN: &str = r#"{
 pub(crate) const HELD: &str = r#"{"name": "held", "actions": {"wait": {"type": "activity", "inputs": {"activityName": "gate", "input": "gate"}}}}"#;
 
 /// One that counts.
-pub(crate) fn counting(name: &str, turns: u64) -> String {
+pub(crate) fn counting(name: &str, iterations: u64) -> String {
     json!({
         "name": name,
         "actions": {
             "n": { "type": "initializeVariable", "inputs": { "variables": [{ "name": "i", "type": "integer", "value": 0 }] } },
             "count": {
                 "type": "until",
-                "expression": format!("@greaterOrEquals(variables('i'), {turns})"),
-                "limit": { "count": turns + 1 },
+                "expression": format!("@greaterOrEquals(variables('i'), {iterations})"),
+                "limit": { "count": iterations + 1 },
                 "actions": { "add": { "type": "incrementVariable", "inputs": { "name": "i", "value": 1 } } },
                 "runAfter": { "n": ["Succeeded"] }
             }

@@ -7,7 +7,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::Subject;
 use super::make::{commit, creation, empty, first_ticks, message, new_run, snapshot, status, ticks};
-use crate::{Claim, InboxVerdict, NewRun, Removable, Removed, RunBatch, RunFilter, RunStatus, Store, Swept, TurnRow};
+use crate::{Claim, InboxVerdict, NewRun, Removable, Removed, RunBatch, RunFilter, RunStatus, Store, Swept, IterationRow};
 
 fn hash(number: u8) -> BlobHash {
     BlobHash([number; 32])
@@ -17,9 +17,9 @@ fn hash(number: u8) -> BlobHash {
 fn make(store: &Arc<dyn Store>, run: &str, parent: Option<&str>, blobs: &[u8]) {
     let create = NewRun { parent: parent.map(Into::into), ..new_run(None) };
     commit(store, vec![RunBatch { create: Some(create), ..creation(run) }]);
-    let turn = TurnRow { loop_path: "loop".into(), first: 0, last: 3, failed: false, body: b"turns".to_vec() };
+    let iteration = IterationRow { loop_path: "loop".into(), first: 0, last: 3, failed: false, body: b"turns".to_vec() };
     let blobs = blobs.iter().map(|number| (hash(*number), vec![*number; 100_000])).collect();
-    commit(store, vec![RunBatch { turns: vec![turn], blobs, snapshot: Some(snapshot(1)), ..ticks(run, 0, 2) }]);
+    commit(store, vec![RunBatch { iterations: vec![iteration], blobs, snapshot: Some(snapshot(1)), ..ticks(run, 0, 2) }]);
     commit(store, vec![ticks(run, 2, 1)]);
 }
 
@@ -97,7 +97,7 @@ pub(super) fn check(subject: &mut dyn Subject) {
     assert!(swept.bytes > 200_000, "{swept:?}");
     assert_eq!(sweep(&store), Swept::default(), "nothing is left to do");
     assert_eq!(first_ticks(&store, "old", 0, 9), [0, 2]);
-    assert_eq!(store.turns("old", "loop", 0, 9).expect("read").len(), 1);
+    assert_eq!(store.iterations("old", "loop", 0, 9).expect("read").len(), 1);
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
 
     assert_eq!(store.remove("other", Timestamp(40)).expect("removed").runs, 1);

@@ -22,7 +22,7 @@ mod release;
 mod snapshots;
 mod timers;
 mod trims;
-mod turns;
+mod iterations;
 mod verdicts;
 mod waits;
 
@@ -73,7 +73,7 @@ pub const PROMISES: &[Promise] = &[
     Promise { name: "the journal can be read from any tick and any event", check: journal::check },
     Promise { name: "snapshots are found by tick", check: snapshots::check },
     Promise { name: "trimming never loses the way back", check: trims::check },
-    Promise { name: "the turns of a loop can be read page by page", check: turns::check },
+    Promise { name: "the turns of a loop can be read page by page", check: iterations::check },
     Promise { name: "timers come due in order", check: timers::check },
     Promise { name: "blobs and plans are kept by their hash", check: content::check },
     Promise { name: "runs are listed newest first", check: listing::check },

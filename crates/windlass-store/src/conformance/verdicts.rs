@@ -4,7 +4,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::Subject;
 use super::make::{commit, creation, empty, first_ticks, message, run_row, snapshot, ticks, unread, verdict};
-use crate::{Claim, InboxVerdict, RunBatch, TurnRow, Verdict};
+use crate::{Claim, InboxVerdict, RunBatch, IterationRow, Verdict};
 
 pub(super) fn check(subject: &mut dyn Subject) {
     let store = subject.store();
@@ -16,7 +16,7 @@ pub(super) fn check(subject: &mut dyn Subject) {
     let heavy = RunBatch {
         snapshot: Some(snapshot(8)),
         timer: Some(Some(Timestamp(50))),
-        turns: vec![TurnRow { loop_path: "l".into(), first: 0, last: 1, failed: false, body: vec![1] }],
+        iterations: vec![IterationRow { loop_path: "l".into(), first: 0, last: 1, failed: false, body: vec![1] }],
         blobs: vec![(BlobHash([1; 32]), vec![1])],
         consumed: vec!["pending".into()],
         send: vec![message("target", "sent")],

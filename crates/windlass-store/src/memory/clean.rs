@@ -122,7 +122,7 @@ impl Run {
     fn bytes(&self) -> u64 {
         let journal = self.journal.values().map(|row| row.row.body.len());
         let snapshots = self.snapshots.values().map(|row| row.row.body.len());
-        let turns = self.turns.values().flat_map(|rows| rows.values()).map(|row| row.body.len());
-        journal.chain(snapshots).chain(turns).sum::<usize>() as u64
+        let iterations = self.iterations.values().flat_map(|rows| rows.values()).map(|row| row.body.len());
+        journal.chain(snapshots).chain(iterations).sum::<usize>() as u64
     }
 }

@@ -9,7 +9,7 @@ use super::sealed::{Blob, Sealed};
 use crate::RUN_FORMAT;
 use crate::{
     InboxRow, JournalRow, NewRun, NewSnapshot, PlanRow, Record, RecordRow, RunBatch, RunRow, RunStatus, SnapshotRow,
-    StatusChange, TurnRow, TurnTrim, Verdict, WaitRow,
+    StatusChange, IterationRow, IterationTrim, Verdict, WaitRow,
 };
 
 #[derive(Clone, Default)]
@@ -42,7 +42,7 @@ pub(super) struct Run {
     pub row: RunRow,
     pub journal: BTreeMap<u64, Sealed<JournalRow>>,
     pub snapshots: BTreeMap<u64, Sealed<SnapshotRow>>,
-    pub turns: BTreeMap<Arc<str>, BTreeMap<u64, TurnRow>>,
+    pub iterations: BTreeMap<Arc<str>, BTreeMap<u64, IterationRow>>,
 }
 
 impl Image {
@@ -95,7 +95,7 @@ impl Image {
         if let Some(snapshot) = batch.snapshot {
             run.snapshots.insert(snapshot.tick, Sealed::new(snapshot_row(snapshot)));
         }
-        run.keep_turns(batch.turns, &batch.turn_trims);
+        run.store_iterations(batch.iterations, &batch.iteration_trims);
         if let Some(before) = batch.trim_before {
             run.trim(before);
         }
@@ -155,7 +155,7 @@ impl Image {
         };
         self.numbers.insert(run.clone(), number);
         let journal = BTreeMap::new();
-        let run = Run { row, journal, snapshots: BTreeMap::new(), turns: BTreeMap::new() };
+        let run = Run { row, journal, snapshots: BTreeMap::new(), iterations: BTreeMap::new() };
         self.runs.insert(number, run);
     }
 
@@ -253,16 +253,16 @@ impl Run {
         self.row.ticks += u64::from(ticks);
     }
 
-    fn keep_turns(&mut self, turns: Vec<TurnRow>, trims: &[TurnTrim]) {
-        for turn in turns {
-            self.turns.entry(turn.loop_path.clone()).or_default().insert(turn.first, turn);
+    fn store_iterations(&mut self, iterations: Vec<IterationRow>, trims: &[IterationTrim]) {
+        for iteration in iterations {
+            self.iterations.entry(iteration.loop_path.clone()).or_default().insert(iteration.first, iteration);
         }
         for trim in trims {
-            if let Some(rows) = self.turns.get_mut(&trim.loop_path) {
+            if let Some(rows) = self.iterations.get_mut(&trim.loop_path) {
                 rows.retain(|_, row| row.failed || row.first < trim.keep_first || row.last >= trim.before);
             }
         }
-        self.turns.retain(|_, rows| !rows.is_empty());
+        self.iterations.retain(|_, rows| !rows.is_empty());
     }
 
     /// Without a snapshot to start from nothing goes, and the newest row stays: it says how far the journal is.

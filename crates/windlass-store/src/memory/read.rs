@@ -11,7 +11,7 @@ use crate::backend::COUNTED_OF_ONE;
 use crate::verify::JournalCheck;
 use crate::{
     InboxRow, JournalRow, OpenWait, Parent, PlanRow, RunFilter, RunRow, RunStatus, SnapshotRow, StatusCount,
-    StoreError, StoreRead, StoreScan, TurnHead, TurnRow,
+    StoreError, StoreRead, StoreScan, IterationHeader, IterationRow,
 };
 
 impl MemoryStore {
@@ -101,33 +101,33 @@ impl StoreRead for MemoryStore {
         self.look(|image| image.is_known_request(run, request_id))
     }
 
-    fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<TurnRow>, StoreError> {
+    fn iterations(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<IterationRow>, StoreError> {
         self.read_run(run, |run| {
-            let Some(rows) = run.turns.get(loop_path) else { return Vec::new() };
+            let Some(rows) = run.iterations.get(loop_path) else { return Vec::new() };
             let start = rows.range(..=from).next_back().map_or(0, |(first, _)| *first);
             let touching = rows.range(start..).map(|(_, row)| row).filter(|row| row.last >= from);
             touching.take(limit as usize).cloned().collect()
         })
     }
 
-    fn turn_heads(
+    fn iteration_headers(
         &self,
         run: &str,
         loop_path: &str,
         from: u64,
         only_failed: bool,
         limit: u32,
-    ) -> Result<Vec<TurnHead>, StoreError> {
+    ) -> Result<Vec<IterationHeader>, StoreError> {
         self.read_run(run, |run| {
-            let rows = run.turns.get(loop_path).into_iter().flat_map(|rows| rows.values());
+            let rows = run.iterations.get(loop_path).into_iter().flat_map(|rows| rows.values());
             let wanted = rows.filter(|row| row.last >= from && (row.failed || !only_failed));
-            let head = |row: &TurnRow| TurnHead { first: row.first, last: row.last, failed: row.failed };
+            let head = |row: &IterationRow| IterationHeader { first: row.first, last: row.last, failed: row.failed };
             wanted.take(limit as usize).map(head).collect()
         })
     }
 
     fn loops(&self, run: &str) -> Result<Vec<String>, StoreError> {
-        self.read_run(run, |run| run.turns.keys().map(|path| path.to_string()).collect())
+        self.read_run(run, |run| run.iterations.keys().map(|path| path.to_string()).collect())
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_store::{
-    Claim, InboxRow, InboxVerdict, JournalRow, MemoryStore, OpenWait, Owner, PlanRow, RecordChange, RecordRow,
-    Removable, Removed, RemovedAll, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean, StoreError,
-    StoreOwners, StoreRead, StoreRecords, StoreScan, StoreWrite, Swept, TurnHead, TurnRow, Verdict,
+    Claim, InboxRow, InboxVerdict, IterationHeader, IterationRow, JournalRow, MemoryStore, OpenWait, Owner, PlanRow,
+    RecordChange, RecordRow, Removable, Removed, RemovedAll, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount,
+    StoreClean, StoreError, StoreOwners, StoreRead, StoreRecords, StoreScan, StoreWrite, Swept, Verdict,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -27,7 +27,7 @@ pub(crate) enum Flaw {
     SkipsPartialRows,
     IgnoresSnapshotTick,
     NeverTrims,
-    NeverTrimsTurns,
+    NeverTrimsIterations,
     LatestTimerFirst,
     LosesEmptyBlobs,
     OldestRunFirst,
@@ -72,7 +72,7 @@ impl FlawedStore {
             (Flaw::NeverConsumes, _) => batch.consumed.clear(),
             (Flaw::NeverTrims, _) => batch.trim_before = None,
             (Flaw::KeepsWaits, _) => batch.waits = batch.waits.take().filter(|waits| !waits.is_empty()),
-            (Flaw::NeverTrimsTurns, _) => batch.turn_trims.clear(),
+            (Flaw::NeverTrimsIterations, _) => batch.iteration_trims.clear(),
             _ => {}
         }
     }
@@ -176,19 +176,19 @@ impl StoreRead for FlawedStore {
         self.inner.knows_request(run, request_id)
     }
 
-    fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Outcome<Vec<TurnRow>> {
-        self.inner.turns(run, loop_path, from, limit)
+    fn iterations(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Outcome<Vec<IterationRow>> {
+        self.inner.iterations(run, loop_path, from, limit)
     }
 
-    fn turn_heads(
+    fn iteration_headers(
         &self,
         run: &str,
         loop_path: &str,
         from: u64,
         only_failed: bool,
         limit: u32,
-    ) -> Outcome<Vec<TurnHead>> {
-        self.inner.turn_heads(run, loop_path, from, only_failed, limit)
+    ) -> Outcome<Vec<IterationHeader>> {
+        self.inner.iteration_headers(run, loop_path, from, only_failed, limit)
     }
 
     fn loops(&self, run: &str) -> Outcome<Vec<String>> {

@@ -88,7 +88,7 @@ impl Reader<'_> {
                     true
                 }
             };
-            let turn: &[&'static str] = if again { &["iteration"] } else { &["item", "index", "iteration"] };
+            let iteration_names: &[&'static str] = if again { &["iteration"] } else { &["item", "index", "iteration"] };
             for step in &mut repeat.steps {
                 let own = &*step.id.value.clone();
                 let (before, after) = (inner.ancestors(own), inner.and_after(own));
@@ -102,7 +102,7 @@ impl Reader<'_> {
                         later: after.clone(),
                         step: own,
                         inside: Some(&id),
-                        binds: [turn, inputs].concat(),
+                        binds: [iteration_names, inputs].concat(),
                         inputs: &declared,
                         mode,
                     };

@@ -2,8 +2,8 @@
 
 use windlass_core::Status;
 use windlass_core::plan::{
-    Action, Amount, Check, Collect, Directive, Exhausted, Loop as PlanLoop, LoopLimits, Mailbox, NodeId, NodeKind,
-    Rule, Source, Task, TurnFailure, TurnPath, WriteOp,
+    Action, Amount, Check, Collect, Directive, Exhausted, IterationFailure, IterationPath, Loop as PlanLoop,
+    LoopLimits, Mailbox, NodeId, NodeKind, Rule, Source, Task, WriteOp,
 };
 use windlass_value::{Map, Mode, Value};
 
@@ -14,7 +14,7 @@ use windlass_value::Duration;
 
 /// What repeats, and until when.
 struct Repeat<'d> {
-    turns: Spanned<u64>,
+    max_iterations: Spanned<u64>,
     until: Option<&'d Cel>,
     judge: Option<&'d Spanned<String>>,
     delay: Option<Duration>,
@@ -32,7 +32,7 @@ impl Planner<'_> {
             }
             LoopMode::Repeat { max_iterations, until, until_agent, delay } => {
                 let signals = Repeat {
-                    turns: *max_iterations,
+                    max_iterations: *max_iterations,
                     until: until.as_ref(),
                     judge: until_agent.as_ref(),
                     delay: delay.map(|delay| delay.value),
@@ -73,10 +73,10 @@ impl Planner<'_> {
         let entry = self.agent("iteration", [("name", Value::from(step.id.as_str()))], Mode::Value, step.span);
         PlanLoop {
             in_flight: Amount::Fixed(at_once.min(limit)),
-            on_turn_failure: TurnFailure::Stop { running_finish: true },
+            on_iteration_failure: IterationFailure::Stop { running_finish: true },
             collect: Collect::List,
             entry: Some(entry),
-            turn_path: TurnPath::Brackets,
+            iteration_path: IterationPath::Brackets,
             ..self.bare_loop("forEach", Source::Each(source), body)
         }
     }
@@ -84,19 +84,19 @@ impl Planner<'_> {
     fn repeated(&mut self, id: NodeId, step: &Step, repeat: &Loop, signals: &Repeat<'_>, here: &Here<'_>) -> PlanLoop {
         let cumulative = repeat.output_mode.is_some_and(|mode| mode.value == OutputMode::Cumulative);
         let body = self.body(id, step, repeat, here, cumulative || signals.judge.is_some());
-        let judge = signals.judge.map(|judge| self.judge(id, step, judge, signals.turns.value, here));
+        let judge = signals.judge.map(|judge| self.judge(id, step, judge, signals.max_iterations.value, here));
         let check = match signals.until {
             Some(until) => Check::After { condition: self.cel(until, Mode::LoopCondition), stop_when: true },
             None => Check::Never,
         };
         let stops = signals.until.is_some() || judge.is_some();
         let looping = self.bare_loop("repeat", Source::Repeat, body);
-        let most = looping.limits.turns_max;
-        if signals.turns.value > most {
-            let message = format!("{} iterations are more than the limit of {most}", signals.turns.value);
+        let most = looping.limits.max_iterations;
+        if signals.max_iterations.value > most {
+            let message = format!("{} iterations are more than the limit of {most}", signals.max_iterations.value);
             self.problem(
                 "too_many_iterations",
-                signals.turns.span,
+                signals.max_iterations.span,
                 message,
                 "raise `loop_turns_max`, or loop less often",
             );
@@ -105,10 +105,10 @@ impl Planner<'_> {
             check,
             judge,
             judge_fails: true,
-            limits: LoopLimits { turns: Some(Amount::Fixed(signals.turns.value)), ..looping.limits },
+            limits: LoopLimits { iterations: Some(Amount::Fixed(signals.max_iterations.value)), ..looping.limits },
             on_exhausted: if stops { Exhausted::Fail } else { Exhausted::Succeed },
             delay: signals.delay.filter(|delay| *delay > Duration::ZERO).map(Amount::Fixed),
-            turn_path: TurnPath::Dots,
+            iteration_path: IterationPath::Dots,
             ..looping
         }
     }
@@ -146,10 +146,10 @@ impl Planner<'_> {
             }
         };
         let ok = self.ok(span);
-        let turn = self.agent("turn", [("steps", texts(&inner))], Mode::Value, span);
+        let iteration = self.agent("turn", [("steps", texts(&inner))], Mode::Value, span);
         let mut writes = Vec::new();
         if !items {
-            writes.push(own("previous", WriteOp::Set, turn));
+            writes.push(own("previous", WriteOp::Set, iteration));
         }
         if remembers {
             let entry = self.agent("remember", [("steps", texts(&inner))], Mode::Value, span);
@@ -157,8 +157,8 @@ impl Planner<'_> {
         }
         let fails = Directive::Fail { status: Status::Failed, error: None };
         let rules = vec![
-            Rule { previous: Some(turn), ..rule(Some(ok), Directive::Break, writes.clone()) },
-            Rule { previous: Some(turn), ..rule(None, fails, writes) },
+            Rule { previous: Some(iteration), ..rule(Some(ok), Directive::Break, writes.clone()) },
+            Rule { previous: Some(iteration), ..rule(None, fails, writes) },
         ];
         self.pipeline(body, vec![Task { rules, ..silent("", Action::Node(work)) }]);
         body
@@ -166,7 +166,14 @@ impl Planner<'_> {
 
     /// A judge that fails has not decided, and the loop goes on. Only one whose model cannot be asked at all, which is a
     /// mistake of the setup, fails it.
-    fn judge(&mut self, id: NodeId, step: &Step, judge: &Spanned<String>, turns: u64, here: &Here<'_>) -> NodeId {
+    fn judge(
+        &mut self,
+        id: NodeId,
+        step: &Step,
+        judge: &Spanned<String>,
+        max_iterations: u64,
+        here: &Here<'_>,
+    ) -> NodeId {
         let span = judge.span;
         let outer = self.hidden(&format!("{}#judge", step.id.value), "judge", Some(id), span);
         // The judge has a home of its own: a step of the body may have its name.
@@ -188,7 +195,7 @@ impl Planner<'_> {
             call_retries: call_retries(Some(step), here),
             mail: false,
         };
-        let first = self.case(step, &spec, turns);
+        let first = self.case(step, &spec, max_iterations);
         let asked = self.agent_pipeline(&spec, first, home, &inside);
         self.pipeline(home, vec![silent("", Action::Node(asked))]);
         let feedback = own("feedback", WriteOp::Set, self.plain("feedback", span));
@@ -205,13 +212,13 @@ impl Planner<'_> {
     }
 
     /// The settings of a judge's prompt.
-    fn case(&self, step: &Step, judge: &AgentStep<'_>, turns: u64) -> (&'static str, Map) {
+    fn case(&self, step: &Step, judge: &AgentStep<'_>, max_iterations: u64) -> (&'static str, Map) {
         let mut settings = Map::new();
         settings.insert("name", step.id.as_str());
         if let Some(instructions) = &step.instructions {
             settings.insert("instructions", instructions.as_str());
         }
-        settings.insert("turns", turns);
+        settings.insert("turns", max_iterations);
         if let Some(schema) = judge.schema() {
             settings.insert("result", owed(schema));
         }

@@ -1,8 +1,8 @@
 //! Calls of tools: which tools an agent is offered by the workflow itself, and what its calls lead to.
 
 use windlass_core::plan::{
-    Action, Amount, Branch, Case, Collect, Effect, ExprId, Loop, LoopLimits, NodeId, NodeKind, Post, Source, Task,
-    Test, TurnFailure,
+    Action, Amount, Branch, Case, Collect, Effect, ExprId, IterationFailure, Loop, LoopLimits, NodeId, NodeKind, Post,
+    Source, Task, Test,
 };
 use windlass_syntax::Span;
 use windlass_value::{Mode, Value};
@@ -124,7 +124,7 @@ impl Planner<'_> {
         let source = Source::Each(self.plain("kept", span));
         let entry = self.plain("answer", span);
         let looping = Loop {
-            on_turn_failure: TurnFailure::Count,
+            on_iteration_failure: IterationFailure::Count,
             in_flight: Amount::Fixed(at_once),
             collect: Collect::List,
             entry: Some(entry),
@@ -143,7 +143,8 @@ impl Planner<'_> {
             Source::Repeat => Loop::repeat(body, limits),
         };
         // Its definition names the number of iterations; the step's timeout covers the whole loop.
-        let limits = LoopLimits { turns: None, time: None, cuts_turn: false, ..looping.limits };
+        let limits =
+            LoopLimits { iterations: None, time: None, cancels_iterations_on_timeout: false, ..looping.limits };
         Loop { kind: kind.into(), limits, collect: Collect::Last, ..looping }
     }
 }

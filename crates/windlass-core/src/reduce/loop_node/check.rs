@@ -16,11 +16,11 @@
 use windlass_value::{Duration, Map, Value};
 
 use super::judge::judge_for;
-use crate::plan::{Check, Collect, Loop, TurnFailure};
+use crate::plan::{Check, Collect, Loop, IterationFailure};
 use crate::reduce::eval::Locals;
 use crate::reduce::impossible::no_part;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{FrameId, Item, ScopeId, Turn};
+use crate::state::{FrameId, Item, ScopeId, Iteration};
 use crate::{ErrorInfo, Outcome, Reason, Status};
 
 /// What the checks of an iteration gave.
@@ -91,7 +91,7 @@ impl Reducer<'_> {
         };
         let frame = self.frame(id)?;
         let (scope, started_at) = (frame.scope, frame.started_at);
-        let turn = Turn {
+        let iteration = Iteration {
             loop_node: frame.node,
             index: 0,
             item: self.item_around(id)?,
@@ -100,12 +100,12 @@ impl Reducer<'_> {
             started_at,
             count: body.items.as_ref().map(|items| items.count),
         };
-        let locals = Locals { turn: Some(&turn), ..Locals::default() };
+        let locals = Locals { iteration: Some(&iteration), ..Locals::default() };
         if self.condition(condition, scope, locals)? == stop_when {
             self.loop_frame_mut(id)?.condition_met = true;
             self.conclude_loop(id, Reason::Condition)?;
         } else {
-            self.state.agenda.push_back(Item::NextTurn(id));
+            self.state.agenda.push_back(Item::NextIteration(id));
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ impl Reducer<'_> {
         }
         let called_off = ending && outcome.status == Status::Cancelled;
         if let Some(records) = looping.records.as_ref().filter(|_| !called_off) {
-            let record = self.eval_with(records.value, scope, Locals { turn_ended: true, ..Locals::default() });
+            let record = self.eval_with(records.value, scope, Locals { iteration_ended: true, ..Locals::default() });
             checks.record = checks.left_behind(record, ending)?.unwrap_or_default();
         }
         let listed = matches!(looping.collect, Collect::List | Collect::Stats);
@@ -153,12 +153,12 @@ impl Reducer<'_> {
     ) -> Result<(), Stop> {
         let (_, body) = self.loop_frame(id)?;
         let (completed, failed) = (body.ended + 1, body.failed + u64::from(outcome.status.is_bad()));
-        if outcome.status.is_bad() && stops(looping.on_turn_failure, failed) {
+        if outcome.status.is_bad() && stops(looping.on_iteration_failure, failed) {
             checks.stop = Some(Reason::Failed);
             checks.error = outcome.error.clone();
             return Ok(());
         }
-        let locals = Locals { turn_index: Some(completed), previous: Some(&outcome.output), ..Locals::default() };
+        let locals = Locals { iteration_index: Some(completed), previous: Some(&outcome.output), ..Locals::default() };
         if let Some(condition) = looping.break_when {
             checks.broke = self.condition(condition, scope, locals)?;
         }
@@ -172,10 +172,10 @@ impl Reducer<'_> {
             let value = self.eval_with(stall.watch, scope, locals)?;
             let (_, body) = self.loop_frame(id)?;
             let same = match &body.stall {
-                Some((before, turns)) if *before == value => turns + 1,
+                Some((before, count)) if *before == value => count + 1,
                 Some(_) | None => 1,
             };
-            if same >= stall.turns {
+            if same >= stall.iterations {
                 checks.stop = checks.stop.or(Some(Reason::Stalled));
             }
             checks.watched = Some(value);
@@ -184,10 +184,10 @@ impl Reducer<'_> {
     }
 }
 
-fn stops(policy: TurnFailure, failed: u64) -> bool {
+fn stops(policy: IterationFailure, failed: u64) -> bool {
     match policy {
-        TurnFailure::Stop { .. } => true,
-        TurnFailure::Tolerate(allowed) => failed > allowed,
-        TurnFailure::FailAtEnd | TurnFailure::Count | TurnFailure::LastDecides => false,
+        IterationFailure::Stop { .. } => true,
+        IterationFailure::Tolerate(allowed) => failed > allowed,
+        IterationFailure::FailAtEnd | IterationFailure::Count | IterationFailure::LastDecides => false,
     }
 }

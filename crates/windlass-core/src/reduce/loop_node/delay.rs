@@ -34,7 +34,7 @@ impl Reducer<'_> {
 
     pub(super) fn delay_or_go_on(&mut self, id: FrameId, delay: Option<Duration>) -> Checked {
         match delay.filter(|delay| delay.0 > 0) {
-            None => self.state.agenda.push_back(Item::NextTurn(id)),
+            None => self.state.agenda.push_back(Item::NextIteration(id)),
             // Of iterations that run at once, the first to end begins the delay; the next ones begin when it is over.
             Some(_) if self.frame(id)?.alarm.is_some() => {}
             Some(delay) => {

@@ -10,7 +10,7 @@
 use windlass_value::Value;
 
 use super::budget::exceeded;
-use crate::plan::{Collect, Exhausted, Loop, TurnFailure};
+use crate::plan::{Collect, Exhausted, Loop, IterationFailure};
 use crate::reduce::impossible::{Checked, miscounted};
 use crate::reduce::{Reducer, budget};
 use crate::state::{Closing, Ended, FrameId, LoopFrame};
@@ -26,12 +26,12 @@ impl Reducer<'_> {
         let (looping, body) = self.loop_frame(id)?;
         let (status, error) = self.verdict(looping, body, reason);
         let error = error.map(|error| self.program.plan.advised(error));
-        let turns = Some(self.loop_summary(id, looping, reason)?);
+        let summary = Some(self.loop_summary(id, looping, reason)?);
         self.publish_loop_done(id, status, reason)?;
         let output = self.loop_output(id, looping, status, reason)?;
         self.forget_loop_time(id)?;
         self.clear_alarm(id)?;
-        self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, turns })
+        self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, loop_summary: turns: summary })
     }
 
     /// The loop was called off from outside; what it has is kept.
@@ -40,7 +40,7 @@ impl Reducer<'_> {
         let reason = called_off_because(&closing);
         let was_concluded = std::mem::replace(&mut self.loop_frame_mut(id)?.concluded, true);
         let (looping, _) = self.loop_frame(id)?;
-        let turns = Some(self.loop_summary(id, looping, reason)?);
+        let summary = Some(self.loop_summary(id, looping, reason)?);
         if !was_concluded {
             self.publish_loop_done(id, closing.status, reason)?;
         }
@@ -49,7 +49,7 @@ impl Reducer<'_> {
         if let Some(error) = error.as_mut().filter(|error| error.path.is_empty()) {
             error.path = self.path(id);
         }
-        self.end_called_off(id, Ended { status, output, error, inputs: Value::Null, attempts, turns })
+        self.end_called_off(id, Ended { status, output, error, inputs: Value::Null, attempts, loop_summary: turns: summary })
     }
 
     /// How a loop that stopped for this reason ends.
@@ -80,7 +80,7 @@ impl Reducer<'_> {
         let records = self.iteration_records(id, looping.records.as_ref().map(|records| records.keep))?;
         let (_, body) = self.loop_frame(id)?;
         let (kind, usage, unjudged) = (looping.kind.clone(), body.budget.clone(), body.unjudged);
-        Ok(LoopSummary { kind, turns: body.ended, failed: body.failed, reason, usage, records, unjudged })
+        Ok(LoopSummary { kind, iterations: body.ended, failed: body.failed, reason, usage, records, unjudged })
     }
 
     fn publish_loop_done(&mut self, id: FrameId, status: Status, reason: Reason) -> Checked {
@@ -127,44 +127,44 @@ pub(super) fn called_off_because(closing: &Closing) -> Reason {
 }
 
 fn by_iterations(looping: &Loop, body: &LoopFrame) -> (Status, Option<ErrorInfo>) {
-    match looping.on_turn_failure {
-        TurnFailure::FailAtEnd if body.failed > 0 => (Status::Failed, body.first_error.clone()),
-        TurnFailure::LastDecides => match body.last_status {
+    match looping.on_iteration_failure {
+        IterationFailure::FailAtEnd if body.failed > 0 => (Status::Failed, body.first_error.clone()),
+        IterationFailure::LastDecides => match body.last_status {
             Some(status) if status.is_bad() => (status, body.last_error.clone()),
             Some(_) | None => (Status::Succeeded, None),
         },
         // An iteration that the policy does not allow to fail has ended the loop as failed.
-        TurnFailure::FailAtEnd | TurnFailure::Stop { .. } | TurnFailure::Tolerate(_) | TurnFailure::Count => {
+        IterationFailure::FailAtEnd | IterationFailure::Stop { .. } | IterationFailure::Tolerate(_) | IterationFailure::Count => {
             (Status::Succeeded, None)
         }
     }
 }
 
-fn turns(body: &LoopFrame) -> String {
+fn format_iterations(body: &LoopFrame) -> String {
     if body.ended == 1 { "1 turn".to_owned() } else { format!("{} turns", body.ended) }
 }
 
 fn count_exceeded(body: &LoopFrame) -> ErrorInfo {
-    let message = format!("the loop has used all its {} and its condition is not met", turns(body));
+    let message = format!("the loop has used all its {} and its condition is not met", format_iterations(body));
     ErrorInfo::new("LoopCountExceeded", "limit", message)
         .hint("raise limit.count, or look why its condition is not met: `windlass events RUN`")
 }
 
 fn timed_out(body: &LoopFrame) -> ErrorInfo {
-    let message = format!("the loop ran out of time after {}", turns(body));
+    let message = format!("the loop ran out of time after {}", format_iterations(body));
     ErrorInfo::new("LoopTimeout", "timeout", message).hint(
         "raise limit.timeout (it also runs while a run stands still), or look why the condition is not met: `windlass events RUN`",
     )
 }
 
 fn stalled(body: &LoopFrame) -> ErrorInfo {
-    let message = format!("the loop makes no progress after {}", turns(body));
+    let message = format!("the loop makes no progress after {}", format_iterations(body));
     ErrorInfo::new("LoopStalled", "limit", message)
         .hint("look what stays the same from turn to turn: `windlass events RUN`")
 }
 
 fn budget_exceeded(body: &LoopFrame, in_vain: bool) -> ErrorInfo {
-    let when = if in_vain { "before a turn ended well".to_owned() } else { format!("after {}", turns(body)) };
+    let when = if in_vain { "before a turn ended well".to_owned() } else { format!("after {}", format_iterations(body)) };
     exceeded(&when, budget::short(&body.budget))
 }
 

@@ -20,11 +20,11 @@ use crate::{EventKind, LoopEventLimits};
 impl Reducer<'_> {
     pub(in crate::reduce) fn enter_loop(&mut self, id: FrameId, looping: &Loop) -> Result<(), Stop> {
         let scope = self.frame(id)?.scope;
-        let turns_max = looping.limits.turns.as_ref().map(|amount| self.count(amount, scope)).transpose()?;
+        let max_iterations = looping.limits.iterations.as_ref().map(|amount| self.count(amount, scope)).transpose()?;
         let time = looping.limits.time.as_ref().map(|amount| self.duration(amount, scope)).transpose()?;
         let in_flight = self.count(&looping.in_flight, scope)?;
         let budget = self.worked_out(&looping.limits.budget, scope)?;
-        refuse_beyond(looping, turns_max, time, in_flight)?;
+        refuse_beyond(looping, max_iterations, time, in_flight)?;
         let items = match looping.source {
             Source::Repeat => None,
             Source::Each(expression) => {
@@ -36,33 +36,27 @@ impl Reducer<'_> {
         self.publish_started(id)?;
         let path = self.path(id);
         let time_at = time.map(|time| self.now() + time);
-        let time_key = time_at.filter(|_| looping.limits.cuts_turn).map(|at| self.set_timer(at, Timer::LoopTime(id)));
+        let time_key = time_at.filter(|_| looping.limits.cancels_iterations_on_timeout).map(|at| self.set_timer(at, Timer::LoopTime(id)));
         let history = self.entered_before(id)?.map(|generation| format!("{path}~{generation}").into());
-        let body = LoopFrame::new(path, items, turns_max, in_flight, time_at, time_key, budget);
+        let body = LoopFrame::new(path, items, max_iterations, in_flight, time_at, time_key, budget);
         let body = LoopFrame { history, ..body };
         self.publish_loop_started(id, looping, time, &body)?;
         self.frame_mut(id)?.body = Body::Loop(Box::new(body));
         self.state.agenda.push_back(match looping.check {
             Check::Before { .. } => Item::FirstCheck(id),
-            Check::After { .. } | Check::Never => Item::NextTurn(id),
+            Check::After { .. } | Check::Never => Item::NextIteration(id),
         });
         Ok(())
     }
 
-    fn publish_loop_started(
-        &mut self,
-        id: FrameId,
-        looping: &Loop,
-        time: Option<Duration>,
-        body: &LoopFrame,
-    ) -> Checked {
+    fn publish_loop_started(&mut self, id: FrameId, looping: &Loop, time: Option<Duration>, body: &LoopFrame) -> Checked {
         if looping.machinery || self.frame(id)?.quiet {
             return Ok(());
         }
         let items = body.items.as_ref().map(|items| items.count);
         let more = items.is_some_and(|items| items > body.in_flight);
         let limits = LoopEventLimits {
-            count: body.turns_max,
+            count: body.max_iterations,
             timeout: time.map(|time| time.to_string().into()),
             items,
             in_flight: (more && body.in_flight > 1).then_some(body.in_flight),

@@ -18,11 +18,11 @@ use super::check::Checks;
 use super::end::called_off_because;
 use super::judge::judge_for;
 use super::limits::{goes_on, limit_reached};
-use crate::plan::{Loop, Source, TurnFailure};
+use crate::plan::{Loop, Source, IterationFailure};
 use crate::reduce::impossible::{Checked, no_part};
 use crate::reduce::{Reducer, Stop, budget};
-use crate::state::{Closing, FrameId, Item, LiveIteration, Scope, ScopeId, Turn};
-use crate::{EventKind, Outcome, Reason, Status, TurnRecord};
+use crate::state::{Closing, FrameId, Item, LiveIteration, Scope, ScopeId, Iteration};
+use crate::{EventKind, Outcome, Reason, Status, IterationRecord};
 
 impl Reducer<'_> {
     /// Begins what may begin, or ends the loop.
@@ -51,8 +51,8 @@ impl Reducer<'_> {
     pub(super) fn item_around(&self, id: FrameId) -> Checked<Value> {
         let mut scope = self.state.scopes.get(self.frame(id)?.scope);
         while let Some(around) = scope {
-            if let Some(turn) = &around.turn {
-                return Ok(turn.item.clone());
+            if let Some(iteration) = &around.iteration {
+                return Ok(iteration.item.clone());
             }
             scope = around.parent.and_then(|parent| self.state.scopes.get(parent));
         }
@@ -81,8 +81,8 @@ impl Reducer<'_> {
             if body.iterations.len() as u64 >= body.in_flight {
                 return Ok(());
             }
-            if self.work.turns_left == 0 {
-                self.state.agenda.push_front(Item::NextTurn(id));
+            if self.work.iterations_left == 0 {
+                self.state.agenda.push_front(Item::NextIteration(id));
                 return Ok(());
             }
             let item = self.item_at(id, items, body.begun)?;
@@ -96,13 +96,13 @@ impl Reducer<'_> {
         let (looping, body) = self.loop_frame(id)?;
         let (index, started_at) = (body.begun, self.state.now);
         let (previous, count) = (body.previous.clone(), body.items.as_ref().map(|items| items.count));
-        let turn = Turn { loop_node: node, index, item, previous, loop_started_at, started_at, count };
-        let scope = self.state.scopes.insert(Scope { turn: Some(turn), ..Scope::new(Some(outer), Some(node)) });
-        let quiet = index >= self.program.limits.loop_quiet_from_turn && self.program.facts(looping.body).computes_only;
+        let iteration = Iteration { loop_node: node, index, item, previous, loop_started_at, started_at, count };
+        let scope = self.state.scopes.insert(Scope { iteration: Some(iteration), ..Scope::new(Some(outer), Some(node)) });
+        let quiet = index >= self.program.limits.loop_quiet_from_iteration && self.program.facts(looping.body).computes_only;
         let child = self.begin_child(id, looping.body, index, scope, quiet)?;
         let publishes = !self.frame(child)?.quiet;
-        self.state.turns += 1;
-        self.work.turns_left = self.work.turns_left.saturating_sub(1);
+        self.state.iterations += 1;
+        self.work.iterations_left = self.work.iterations_left.saturating_sub(1);
         let body = self.loop_frame_mut(id)?;
         body.iterations.insert(index, LiveIteration::Body(child));
         body.begun += 1;
@@ -151,18 +151,18 @@ impl Reducer<'_> {
     }
 
     fn iteration_started_at(&self, scope: ScopeId) -> Timestamp {
-        let turn = self.state.scopes.get(scope).and_then(|scope| scope.turn.as_ref());
-        turn.map_or(self.state.now, |turn| turn.started_at)
+        let iteration = self.state.scopes.get(scope).and_then(|scope| scope.iteration.as_ref());
+        iteration.map_or(self.state.now, |turn| turn.started_at)
     }
 
     /// The item as the iteration's history keeps it: of one that went well less, for there are many. Where a definition
     /// hides anything, items may hold it, so none is kept.
     fn item_kept(&self, scope: ScopeId, status: Status) -> Option<Value> {
-        let turn = self.state.scopes.get(scope)?.turn.as_ref()?;
+        let iteration = self.state.scopes.get(scope)?.iteration.as_ref()?;
         let limits = &self.program.limits;
         let most = if status.is_bad() { limits.max_history_failed_item_bytes } else { limits.max_history_item_bytes };
-        let small = !turn.item.is_null() && turn.item.size_up_to(most) <= most;
-        (small && !self.program.veils_something()).then(|| turn.item.clone())
+        let small = !iteration.item.is_null() && iteration.item.size_up_to(most) <= most;
+        (small && !self.program.veils_something()).then(|| iteration.item.clone())
     }
 
     /// Counts, results, history, events: all that an iteration's end leaves behind.
@@ -179,7 +179,7 @@ impl Reducer<'_> {
         let reason = self.last_reason(id, looping, outcome, checks)?;
         let frame = self.frame(id)?;
         let (closing, loop_quiet) = (frame.closing.is_some(), frame.quiet);
-        let quiet_from = self.program.limits.loop_quiet_from_turn;
+        let quiet_from = self.program.limits.loop_quiet_from_iteration;
         let quiet = loop_quiet || (index >= quiet_from && self.program.facts(looping.body).computes_only);
         let body = self.loop_frame_mut(id)?;
         // An iteration that the loop calls off says nothing about how the loop ends.
@@ -200,7 +200,7 @@ impl Reducer<'_> {
         }
         if let Some(value) = &checks.watched {
             body.stall = match body.stall.take() {
-                Some((before, turns)) if before == *value => Some((before, turns + 1)),
+                Some((before, count)) if before == *value => Some((before, count + 1)),
                 Some(_) | None => Some((value.clone(), 1)),
             };
         }
@@ -231,7 +231,7 @@ impl Reducer<'_> {
         if !quiet {
             self.publish_iteration(id, looping, index, outcome, duration, checks.condition)?;
         }
-        self.work.output.turns.push(TurnRecord {
+        self.work.output.iterations.push(IterationRecord {
             loop_path: path,
             index,
             status: outcome.status,
@@ -272,7 +272,7 @@ impl Reducer<'_> {
     ) -> Checked {
         let node = self.frame(id)?.node;
         let (_, body) = self.loop_frame(id)?;
-        let path = format!("{}{}", body.path, looping.turn_path.write(index));
+        let path = format!("{}{}", body.path, looping.iteration_path.write(index));
         let done = EventKind::IterationDone {
             action_name: self.program.node(node).name.clone(),
             iteration: index,
@@ -296,7 +296,7 @@ impl Reducer<'_> {
         if let Some(reason) = checks.stop.filter(|_| body.stopping.is_none()) {
             body.stopping = Some(reason);
             body.cause = checks.error;
-            let finish = matches!(looping.on_turn_failure, TurnFailure::Stop { running_finish: true });
+            let finish = matches!(looping.on_iteration_failure, IterationFailure::Stop { running_finish: true });
             if live > 0 && !finish {
                 self.call_off_iterations(id)?;
             }

@@ -19,16 +19,16 @@ use crate::{ErrorInfo, Reason};
 /// Limits that are computed are held to the system's as strictly as those that are written down.
 pub(super) fn refuse_beyond(
     looping: &Loop,
-    turns: Option<u64>,
+    iterations: Option<u64>,
     time: Option<Duration>,
     in_flight: u64,
 ) -> Result<(), ErrorInfo> {
     let limits = &looping.limits;
     let refuse = |message: String| Err(ErrorInfo::new("LoopLimit", "limit", message).hint("see `windlass limits`"));
-    match (turns, time) {
+    match (iterations, time) {
         (Some(0), _) => refuse("a loop needs a limit of at least 1 turn".to_owned()),
-        (Some(turns), _) if turns > limits.turns_max => {
-            refuse(format!("the loop asks for {turns} turns; the system's limit is {}", limits.turns_max))
+        (Some(iterations), _) if iterations > limits.max_iterations => {
+            refuse(format!("the loop asks for {iterations} turns; the system's limit is {}", limits.max_iterations))
         }
         (_, Some(time)) if time > limits.time_max => {
             refuse(format!("the loop asks for {time}; the system's limit is {}", limits.time_max))
@@ -40,7 +40,7 @@ pub(super) fn refuse_beyond(
 
 /// The limit that forbids another iteration.
 pub(super) fn limit_reached(body: &LoopFrame, now: Timestamp) -> Option<Reason> {
-    if body.turns_max.is_some_and(|max| body.begun >= max) {
+    if body.max_iterations.is_some_and(|max| body.begun >= max) {
         return Some(Reason::Count);
     }
     if body.time_at.is_some_and(|at| now >= at) {
@@ -69,7 +69,7 @@ impl Reducer<'_> {
         let body = self.loop_frame_mut(id)?;
         body.stopping.get_or_insert(reason);
         self.call_off_iterations(id)?;
-        self.state.agenda.push_back(Item::NextTurn(id));
+        self.state.agenda.push_back(Item::NextIteration(id));
         Ok(())
     }
 

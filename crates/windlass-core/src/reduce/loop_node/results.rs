@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use windlass_value::{Map, Stored, TurnRecords, Value};
+use windlass_value::{Map, Stored, IterationRecords, Value};
 
 use super::A_LOOP;
 use crate::plan::{Collect, Keep};
@@ -138,12 +138,12 @@ impl Reducer<'_> {
         Ok(in_order(std::mem::take(&mut body.results), values))
     }
 
-    pub(super) fn iteration_records(&mut self, id: FrameId, keep: Option<Keep>) -> Checked<TurnRecords> {
+    pub(super) fn iteration_records(&mut self, id: FrameId, keep: Option<Keep>) -> Checked<IterationRecords> {
         let (body, values) = self.loop_and_values(id)?;
         Ok(match keep {
-            None => TurnRecords::None,
-            Some(Keep::Last) => TurnRecords::Last(std::mem::take(&mut body.record)),
-            Some(Keep::All) => TurnRecords::All(in_order(std::mem::take(&mut body.records), values)),
+            None => IterationRecords::None,
+            Some(Keep::Last) => IterationRecords::Last(std::mem::take(&mut body.record)),
+            Some(Keep::All) => IterationRecords::All(in_order(std::mem::take(&mut body.records), values)),
         })
     }
 

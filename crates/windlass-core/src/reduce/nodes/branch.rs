@@ -55,6 +55,6 @@ impl Reducer<'_> {
         self.child_gone(id)?;
         let attempts = self.frame(id)?.attempt;
         let (output, error) = (outcome.output.clone(), outcome.error.clone());
-        self.finish(id, Ended { status: outcome.status, output, error, inputs: Value::Null, attempts, turns: None })
+        self.finish(id, Ended { status: outcome.status, output, error, inputs: Value::Null, attempts, loop_summary: None })
     }
 }

@@ -38,8 +38,8 @@ impl Reducer<'_> {
         let hidden = entered.is_some_and(|node| self.program.node(node).hidden && !self.is_machinery(node));
         let body = self.pipeline_frame_mut(id)?;
         body.child = None;
-        if hidden && outcome.turns.is_some() {
-            body.turns = outcome.turns.clone();
+        if hidden && outcome.loop_summary.is_some() {
+            body.loop_summary = outcome.loop_summary.clone();
         }
         self.state.agenda.push_back(Item::TaskEnded(id, Box::new(as_task(outcome))));
         Ok(())

@@ -31,7 +31,7 @@ use crate::reduce::eval::Locals;
 use crate::reduce::impossible::{Checked, no_frame, no_part, wrong_frame};
 use crate::reduce::write::unsaid;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, Closing, Ended, FrameId, Item, PendingWait, PipelineFrame, ScopeId, Timer};
+use crate::state::{PendingWait, Body, Closing, Ended, FrameId, Item, PipelineFrame, ScopeId, Timer};
 use crate::{ErrorInfo, EventKind, PatchScope, Status, TaskOutcome, TaskResult, TaskStatus};
 
 /// What an access to a pipeline's frame expects.
@@ -241,7 +241,7 @@ impl<'a> Reducer<'a> {
                 self.publish_processed(id, &TaskOutcome::success(value.clone()))?;
             }
             let (output, inputs) = (value.clone(), Value::Null);
-            self.finish(id, Ended { status: Status::Succeeded, output, error: None, inputs, attempts, turns: None })?;
+            self.finish(id, Ended { status: Status::Succeeded, output, error: None, inputs, attempts, loop_summary: None })?;
             return Ok(());
         }
         let outcome = match computed {
@@ -259,7 +259,7 @@ impl<'a> Reducer<'a> {
         let scope = match write.level {
             Level::Run | Level::Any => PatchScope::Run,
             Level::Step => PatchScope::Step,
-            Level::Turn => PatchScope::Iteration,
+            Level::Iteration => PatchScope::Iteration,
         };
         let patch = Value::object([(write.name.clone(), self.shown(id, value))]);
         self.publish_at(id, EventKind::ContextPatched { scope, patch });
@@ -411,9 +411,9 @@ impl<'a> Reducer<'a> {
 
     fn pipeline_ends(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) -> Checked {
         let body = self.pipeline_frame_mut(id)?;
-        let (inputs, turns) = (std::mem::take(&mut body.inputs), body.turns.take());
+        let (inputs, loop_summary) = (std::mem::take(&mut body.inputs), body.loop_summary.take());
         let attempts = body.attempt.max(1);
-        self.finish(id, Ended { status, output, error, inputs, attempts, turns })
+        self.finish(id, Ended { status, output, error, inputs, attempts, loop_summary: turns: loop_summary })
     }
 
     /// A task that ends the whole run.

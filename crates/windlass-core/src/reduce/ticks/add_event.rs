@@ -12,10 +12,10 @@
 
 use windlass_value::Value;
 
+use crate::signal_delivery;
 use crate::program::laid_over;
 use crate::reduce::impossible::{Checked, not_started};
 use crate::reduce::{Reducer, Stop, veiled};
-use crate::signal_delivery;
 use crate::state::{FrameId, Item, Later, Phase, PutOff};
 use crate::tick::{MAIL_EVENT, START_EVENT};
 use crate::{ErrorInfo, EventKind, Origin, Status};
@@ -154,7 +154,7 @@ impl Reducer<'_> {
             attempts: 0,
             started_at: now,
             ended_at: now,
-            turns: None,
+            loop_summary: None,
             usage: Value::Null,
         };
         self.run_ends_badly(&Arc::new(outcome), error);

@@ -1,6 +1,8 @@
 //! What the run knows: parameters, variables, results of nodes, loops, the trigger.
 
-use windlass_value::{EvalError, EvalErrorKind, InsideLoop, Map, NodeView, RunView, TurnRecords, TurnView, Value};
+use windlass_value::{
+    EvalError, EvalErrorKind, InsideLoop, IterationRecords, IterationView, Map, NodeView, RunView, Value,
+};
 
 use super::{Function, state, text_at};
 use crate::wdl::path::{names, property};
@@ -104,7 +106,7 @@ fn node_at(function: &str, context: &Context, arguments: &[Value]) -> Result<Fou
 fn outputs(context: &mut Context, arguments: &[Value]) -> Outcome {
     match node_at("outputs", context, arguments)? {
         Found::Node(node) => Ok(node.output),
-        Found::Inside(inside) => of_turns(context, inside, |_, record| Ok(output_of(&record))),
+        Found::Inside(inside) => from_iterations(context, inside, |_, record| Ok(output_of(&record))),
         Found::Nothing => Ok(Value::Null),
     }
 }
@@ -112,7 +114,9 @@ fn outputs(context: &mut Context, arguments: &[Value]) -> Outcome {
 pub(super) fn body(context: &mut Context, arguments: &[Value]) -> Outcome {
     match node_at("body", context, arguments)? {
         Found::Node(node) => body_of(context, node.output),
-        Found::Inside(inside) => of_turns(context, inside, |context, record| body_of(context, output_of(&record))),
+        Found::Inside(inside) => {
+            from_iterations(context, inside, |context, record| body_of(context, output_of(&record)))
+        }
         Found::Nothing => Ok(Value::Null),
     }
 }
@@ -131,29 +135,30 @@ fn body_of(context: &mut Context, output: Value) -> Outcome {
 }
 
 /// What a node inside a loop gave: in the last turn, or in every one. A turn that was called off has no record.
-fn of_turns(context: &mut Context, inside: InsideLoop, part: fn(&mut Context, Value) -> Outcome) -> Outcome {
+fn from_iterations(context: &mut Context, inside: InsideLoop, part: fn(&mut Context, Value) -> Outcome) -> Outcome {
     let InsideLoop { name, around, at } = inside;
     let entry = |row: &Value| row.as_list().and_then(|row| row.get(at)).cloned().unwrap_or_default();
-    let records = match around.records {
+    let records = match around.iteration_records {
         // The loop was skipped, or failed before any turn; what is inside did not run.
-        TurnRecords::None => {
-            let (inputs, output, records) = (Value::Null, Value::Null, TurnRecords::None);
-            let skipped = NodeView { name, status: "skipped", inputs, output, records, attempts: 0, ..around };
+        IterationRecords::None => {
+            let (inputs, output, records) = (Value::Null, Value::Null, IterationRecords::None);
+            let skipped =
+                NodeView { name, status: "skipped", inputs, output, iteration_records: records, attempts: 0, ..around };
             let record = record(context.scope.run(), skipped);
             return part(context, record);
         }
-        TurnRecords::Last(row) => {
+        IterationRecords::Last(row) => {
             let row = looked_into(context, row)?;
             return part(context, entry(&row));
         }
-        TurnRecords::All(records) => records,
+        IterationRecords::All(records) => records,
     };
-    let turns = context.content(records)?;
-    let turns = turns.as_list().unwrap_or_default();
-    context.room_for_items(turns.len())?;
-    let (mut parts, mut gathering) = (Vec::with_capacity(turns.len()), Gathering::default());
-    for turn in turns {
-        let found = looked_into(context, turn.clone()).and_then(|row| part(context, entry(&row)));
+    let iterations = context.content(records)?;
+    let iterations = iterations.as_list().unwrap_or_default();
+    context.room_for_items(iterations.len())?;
+    let (mut parts, mut gathering) = (Vec::with_capacity(iterations.len()), Gathering::default());
+    for iteration in iterations {
+        let found = looked_into(context, iteration.clone()).and_then(|row| part(context, entry(&row)));
         parts.push(gathering.take(found)?);
     }
     gathering.finish()?;
@@ -254,7 +259,7 @@ fn record(run: &RunView, node: NodeView) -> Value {
 fn actions(context: &mut Context, arguments: &[Value]) -> Outcome {
     match node_at("actions", context, arguments)? {
         Found::Node(node) => Ok(record(context.scope.run(), node)),
-        Found::Inside(inside) => of_turns(context, inside, |_, record| Ok(record)),
+        Found::Inside(inside) => from_iterations(context, inside, |_, record| Ok(record)),
         Found::Nothing => Ok(Value::Null),
     }
 }
@@ -263,11 +268,11 @@ fn result(context: &mut Context, arguments: &[Value]) -> Outcome {
     let name = text_at("result", arguments, 0)?;
     let found = context.scope.node(name);
     let listed = found.as_ref().and_then(|node| node.records_listed).unwrap_or(usize::MAX);
-    match found.map(|node| node.records).unwrap_or_default() {
-        TurnRecords::None => {}
-        TurnRecords::Last(Value::Null) => return Ok(Value::list(Vec::new())),
-        TurnRecords::Last(row) => return context.content(row).map(|row| first_of(row, listed)),
-        TurnRecords::All(records) => return by_action(context, records, listed),
+    match found.map(|node| node.iteration_records).unwrap_or_default() {
+        IterationRecords::None => {}
+        IterationRecords::Last(Value::Null) => return Ok(Value::list(Vec::new())),
+        IterationRecords::Last(row) => return context.content(row).map(|row| first_of(row, listed)),
+        IterationRecords::All(records) => return by_action(context, records, listed),
     }
     match context.scope.children(name) {
         Some(children) => {
@@ -290,20 +295,20 @@ fn first_of(row: Value, listed: usize) -> Value {
 
 /// A loop over items: one entry per action, with what became of it in every turn. A turn that was called off has null.
 fn by_action(context: &mut Context, records: Value, listed: usize) -> Outcome {
-    let turns = context.content(records)?;
-    let turns = turns.as_list().unwrap_or_default();
-    let (mut rows, mut gathering) = (Vec::with_capacity(turns.len()), Gathering::default());
-    for turn in turns {
-        let row = context.content(turn.clone());
+    let iterations = context.content(records)?;
+    let iterations = iterations.as_list().unwrap_or_default();
+    let (mut rows, mut gathering) = (Vec::with_capacity(iterations.len()), Gathering::default());
+    for iteration in iterations {
+        let row = context.content(iteration.clone());
         rows.push(gathering.take(row)?);
     }
     gathering.finish()?;
     let actions = rows.iter().map(|row| row.as_list().map_or(0, <[Value]>::len)).max().unwrap_or(0).min(listed);
     context.room_for_items(actions.saturating_mul(rows.len()))?;
-    Ok(Value::list((0..actions).map(|action| over_turns(&rows, action)).collect()))
+    Ok(Value::list((0..actions).map(|action| over_iterations(&rows, action)).collect()))
 }
 
-fn over_turns(rows: &[Value], action: usize) -> Value {
+fn over_iterations(rows: &[Value], action: usize) -> Value {
     let records: Vec<Value> =
         rows.iter().map(|row| row.as_list().and_then(|row| row.get(action)).cloned().unwrap_or_default()).collect();
     let all = |key: &str| -> Vec<Value> {
@@ -342,10 +347,11 @@ fn trigger(context: &mut Context, arguments: &[Value]) -> Outcome {
     Ok(Value::object([("name", name), ("outputs", outputs), ("status", Value::from("Succeeded"))]))
 }
 
-fn turn_at(function: &str, context: &Context, arguments: &[Value]) -> Result<TurnView, EvalError> {
+fn iteration_at(function: &str, context: &Context, arguments: &[Value]) -> Result<IterationView, EvalError> {
     let name = text_at(function, arguments, 0)?;
-    context.scope.turn(Some(name)).ok_or_else(|| {
-        let around = context.scope.turn(None).map(|turn| format!("; the innermost loop is `{}`", turn.loop_name));
+    context.scope.iteration(Some(name)).ok_or_else(|| {
+        let around =
+            context.scope.iteration(None).map(|iteration| format!("; the innermost loop is `{}`", iteration.loop_name));
         missing(format!("`{function}('{name}')`: no loop `{name}` is around it{}", around.unwrap_or_default()))
     })
 }
@@ -354,28 +360,28 @@ fn item(context: &mut Context, _arguments: &[Value]) -> Outcome {
     if let Some(item) = &context.item {
         return Ok(item.clone());
     }
-    match context.scope.turn(None) {
-        Some(turn) => Ok(turn.item),
+    match context.scope.iteration(None) {
+        Some(iteration) => Ok(iteration.item),
         None => Err(missing("`item()`: no loop is around it")),
     }
 }
 
 fn items(context: &mut Context, arguments: &[Value]) -> Outcome {
-    Ok(turn_at("items", context, arguments)?.item)
+    Ok(iteration_at("items", context, arguments)?.item)
 }
 
 fn iteration_indexes(context: &mut Context, arguments: &[Value]) -> Outcome {
-    Ok(Value::from(turn_at("iterationIndexes", context, arguments)?.index))
+    Ok(Value::from(iteration_at("iterationIndexes", context, arguments)?.iteration_index))
 }
 
 /// The loop whose condition asks; its outputs are the last turn's result.
 fn action(context: &mut Context, _arguments: &[Value]) -> Outcome {
-    let turn = context.scope.turn(None).ok_or_else(|| missing("`action()`: no loop is around it"))?;
+    let iteration = context.scope.iteration(None).ok_or_else(|| missing("`action()`: no loop is around it"))?;
     Ok(Value::object([
-        ("name", Value::Str(turn.loop_name)),
-        ("startTime", Value::from(turn.loop_started_at.to_string())),
+        ("name", Value::Str(iteration.loop_name)),
+        ("startTime", Value::from(iteration.loop_started_at.to_string())),
         ("inputs", Value::Null),
-        ("outputs", turn.previous),
+        ("outputs", iteration.previous),
         ("status", Value::from("Running")),
     ]))
 }

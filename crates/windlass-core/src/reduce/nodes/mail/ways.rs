@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::{CANCELLED, TERMINAL, UNKNOWN};
 use crate::Status;
-use crate::addresses::{last_first, normalised, turns};
+use crate::addresses::{last_first, normalised, iteration_indexes};
 use crate::plan::{NodeId, NodeKind};
 use crate::reduce::Reducer;
 use crate::reduce::impossible::{Checked, no_part, wrong_frame};
@@ -73,7 +73,7 @@ impl Reducer<'_> {
             [one] => return Ok(Way::Living(*one)),
             several => return Ok(self.several(to, several)),
         }
-        if let Some(owner) = self.turn_of(&address)? {
+        if let Some(owner) = self.iteration_owner(&address)? {
             return Ok(Way::Living(owner));
         }
         let at: Vec<NodeId> = self.program.addresses().at(&end).to_vec();
@@ -81,10 +81,10 @@ impl Reducer<'_> {
         let (mut to_come, mut never) = (false, None);
         let mut ended = None;
         for node in boxes {
-            match self.standing(node, &mut turns(&address))? {
+            match self.standing(node, &mut iteration_indexes(&address))? {
                 Standing::NotBegun if self.program.addresses().in_loop(node) => to_come = true,
                 Standing::NotBegun => return Ok(Way::Early(node)),
-                Standing::Never(turns) => never = Some(turns),
+                Standing::Never(iterations) => never = Some(iterations),
                 // Who is alive and is not listed as such is being called off.
                 Standing::Ended | Standing::Alive(_) => ended = Some(node),
             }
@@ -99,8 +99,8 @@ impl Reducer<'_> {
             [] => {}
             several => return Ok(self.several(to, several)),
         }
-        if let Some(turns) = never.filter(|_| !to_come) {
-            return self.unknown(format!("`{to}` will never be: there are only {turns} turns, and the first is 0"));
+        if let Some(iterations) = never.filter(|_| !to_come) {
+            return self.unknown(format!("`{to}` will never be: there are only {iterations} turns, and the first is 0"));
         }
         if to_come {
             return self.unknown(format!("`{to}` has not begun; in a loop only a turn that is running gets mail"));
@@ -114,12 +114,12 @@ impl Reducer<'_> {
     }
 
     /// A loop that reads mail reads that of its turns: `loop.0`, while this one runs.
-    fn turn_of(&self, address: &str) -> Checked<Option<FrameId>> {
-        let turn = address.rsplit_once('.').and_then(|(around, turn)| Some((around, turn.parse::<u64>().ok()?)));
-        let owner = turn.and_then(|(around, turn)| Some((self.living_at(around)?, turn)));
-        let Some((owner, turn)) = owner else { return Ok(None) };
+    fn iteration_owner(&self, address: &str) -> Checked<Option<FrameId>> {
+        let iteration = address.rsplit_once('.').and_then(|(around, turn)| Some((around, turn.parse::<u64>().ok()?)));
+        let owner = iteration.and_then(|(around, turn)| Some((self.living_at(around)?, turn)));
+        let Some((owner, iteration)) = owner else { return Ok(None) };
         match &self.frame(owner)?.body {
-            Body::Loop(body) => Ok(matches!(body.iterations.get(&turn), Some(LiveIteration::Body(_))).then_some(owner)),
+            Body::Loop(body) => Ok(matches!(body.iterations.get(&iteration), Some(LiveIteration::Body(_))).then_some(owner)),
             Body::New
             | Body::Backoff
             | Body::Pipeline(_)
@@ -224,16 +224,16 @@ impl Reducer<'_> {
     }
 
     /// Where a node stands whose loops are in these turns, from the outermost in.
-    fn standing(&self, node: NodeId, turns: &mut dyn Iterator<Item = u64>) -> Checked<Standing> {
+    fn standing(&self, node: NodeId, iterations: &mut dyn Iterator<Item = u64>) -> Checked<Standing> {
         let Some(parent) = self.program.node(node).parent else {
             return Ok(self.state.root.map_or(Standing::Ended, Standing::Alive));
         };
-        let above = match self.standing(parent, turns)? {
+        let above = match self.standing(parent, iterations)? {
             Standing::Alive(above) => above,
             settled @ (Standing::NotBegun | Standing::Ended | Standing::Never(_)) => return Ok(settled),
         };
         match self.frame_if_live(above) {
-            Some(frame) if !self.is_called_off(above) => self.standing_in(above, frame, node, turns),
+            Some(frame) if !self.is_called_off(above) => self.standing_in(above, frame, node, iterations),
             // What is called off enters nothing any more; what has ended may be listed until its parent hears of it.
             Some(_) | None => Ok(Standing::Ended),
         }
@@ -245,7 +245,7 @@ impl Reducer<'_> {
         id: FrameId,
         above: &Frame,
         node: NodeId,
-        turns: &mut dyn Iterator<Item = u64>,
+        iterations: &mut dyn Iterator<Item = u64>,
     ) -> Checked<Standing> {
         match (&self.program.node(above.node).kind, &above.body) {
             (NodeKind::Graph(graph), Body::Graph(body)) => {
@@ -258,8 +258,8 @@ impl Reducer<'_> {
                 }
             }
             (NodeKind::Branch(_), Body::Branch { child }) => Ok(self.alive_as(*child, node)),
-            (NodeKind::Loop(looping), Body::Loop(body)) => Ok(match turns.next() {
-                Some(turn) => self.standing_in_turn(body, turn, node, looping.judge == Some(node)),
+            (NodeKind::Loop(looping), Body::Loop(body)) => Ok(match iterations.next() {
+                Some(iteration) => self.presence_in_iteration(body, iteration, node, looping.judge == Some(node)),
                 None => Standing::NotBegun,
             }),
             (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) => {
@@ -288,15 +288,15 @@ impl Reducer<'_> {
         }
     }
 
-    fn standing_in_turn(&self, body: &LoopFrame, turn: u64, node: NodeId, is_judge: bool) -> Standing {
+    fn presence_in_iteration(&self, body: &LoopFrame, iteration: u64, node: NodeId, is_judge: bool) -> Standing {
         let items = body.items.as_ref().map(|items| items.count);
-        match (body.iterations.get(&turn), items) {
+        match (body.iterations.get(&iteration), items) {
             (Some(LiveIteration::Body(frame)), _) if !is_judge => self.alive_as(*frame, node),
             (Some(LiveIteration::Judge(frame)), _) if is_judge => self.alive_as(*frame, node),
             (Some(LiveIteration::Body(_)), _) => Standing::NotBegun,
             (Some(LiveIteration::Judge(_)), _) => Standing::Ended,
-            (None, Some(items)) if turn >= items => Standing::Never(items),
-            (None, _) if turn < body.begun => Standing::Ended,
+            (None, Some(items)) if iteration >= items => Standing::Never(items),
+            (None, _) if iteration < body.begun => Standing::Ended,
             (None, _) => Standing::NotBegun,
         }
     }

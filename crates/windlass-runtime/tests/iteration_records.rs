@@ -41,7 +41,7 @@ const EACH: &str = r#"{"actions": {
     "outputs": {"seen": "@outputs('seen')"}}"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_foreach_gives_every_action_over_all_turns() {
+async fn a_foreach_records_every_action_of_all_iterations() {
     let plan = recording(loom(EACH), "each", &["ask", "after", "handle", "choose", "maybe"], Keep::All);
     let seen = output_of(plan).await.get("seen").cloned().expect("seen");
     let recorded: Vec<(String, String, Vec<String>)> = seen
@@ -50,8 +50,12 @@ async fn a_foreach_gives_every_action_over_all_turns() {
         .iter()
         .map(|action| {
             let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let turns = action.get("outputs").and_then(Value::as_list).expect("a record for each turn");
-            (text(action, "name"), text(action, "status"), turns.iter().map(|turn| text(turn, "status")).collect())
+            let iterations = action.get("outputs").and_then(Value::as_list).expect("a record for each turn");
+            (
+                text(action, "name"),
+                text(action, "status"),
+                iterations.iter().map(|iteration| text(iteration, "status")).collect(),
+            )
         })
         .collect();
     let expected = [
@@ -63,7 +67,11 @@ async fn a_foreach_gives_every_action_over_all_turns() {
     ];
     assert_eq!(
         recorded,
-        expected.map(|(name, status, turns)| (name.to_owned(), status.to_owned(), turns.map(str::to_owned).to_vec()))
+        expected.map(|(name, status, iterations)| (
+            name.to_owned(),
+            status.to_owned(),
+            iterations.map(str::to_owned).to_vec()
+        ))
     );
 }
 
@@ -75,14 +83,14 @@ const UNTIL: &str = r#"{"actions": {
     "outputs": {"seen": "@outputs('seen')"}}"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_condition_loop_gives_the_actions_of_its_last_turn() {
+async fn a_condition_loop_records_the_actions_of_its_last_iteration() {
     let plan = recording(loom(UNTIL), "loop", &["note"], Keep::Last);
     assert_eq!(output_of(plan).await, json(r#"{"seen": ["note", 2, 1]}"#));
 }
 
 /// By name, from records that are stored in chunks, with outputs that are stored themselves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn actions_of_many_turns() {
+async fn actions_of_many_iterations() {
     let text = r#"{"actions": {
         "each": {"type": "foreach", "foreach": "@range(0, 2500)", "actions": {
             "note": {"type": "compose", "inputs": {"body": "@item()"}},

@@ -10,18 +10,18 @@ use super::prompt::Sections;
 use super::read::{Ended, Reader};
 
 /// Between iterations of a text that has all of them.
-pub(super) const BETWEEN: &str = "\n\n---\n\n";
+pub(super) const ITERATION_SEPARATOR: &str = "\n\n---\n\n";
 
 /// What a turn gives: `{content, result, status}`, of a body with steps also `steps`.
-pub(super) fn turn(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn iteration_output(config: &Config<'_>) -> Result<Made, String> {
     let steps = config.texts("steps")?;
     Ok(Box::new(move |reader| match steps.is_empty() {
-        true => of_lone_step(reader),
-        false => of_steps(reader, &steps),
+        true => single_step_output(reader),
+        false => steps_output(reader, &steps),
     }))
 }
 
-fn of_lone_step(reader: &mut Reader<'_>) -> Result<Value, EvalError> {
+fn single_step_output(reader: &mut Reader<'_>) -> Result<Value, EvalError> {
     let status = if reader.has_failed() { "failed" } else { "completed" };
     let given = reader.given()?;
     Ok(Value::object([
@@ -32,7 +32,7 @@ fn of_lone_step(reader: &mut Reader<'_>) -> Result<Value, EvalError> {
 }
 
 /// Content and result are those of the last step, as they are written down, that has completed.
-fn of_steps(reader: &mut Reader<'_>, ids: &[Arc<str>]) -> Result<Value, EvalError> {
+fn steps_output(reader: &mut Reader<'_>, ids: &[Arc<str>]) -> Result<Value, EvalError> {
     let status = if reader.has_failed() { "failed" } else { "completed" };
     let mut steps = Map::with_capacity(ids.len());
     let mut last = Ended::default();
@@ -60,10 +60,10 @@ fn step_value(ended: &Ended) -> Value {
 }
 
 /// What is remembered of a turn for the judge, and for a text of all turns.
-pub(super) fn remember(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn history_entry(config: &Config<'_>) -> Result<Made, String> {
     let steps = config.texts("steps")?;
     Ok(Box::new(move |reader| {
-        let index = reader.turn(None).map_or(0, |turn| turn.index);
+        let index = reader.iteration(None).map_or(0, |iteration| iteration.iteration_index);
         let mut entry = vec![("iteration", Value::from(index + 1))];
         match steps.is_empty() {
             true => {
@@ -123,7 +123,7 @@ pub(super) fn remark(_: &Config<'_>) -> Result<Made, String> {
 
 /// The judge's text and its reason, or its whole result if it gives none.
 fn said(reader: &mut Reader<'_>) -> Result<(Value, String), EvalError> {
-    let index = reader.turn(None).map_or(0, |turn| turn.index);
+    let index = reader.iteration(None).map_or(0, |iteration| iteration.iteration_index);
     let given = reader.given()?;
     let mut text = Sections::default();
     let content = reader.text(&given, "content")?;
@@ -170,7 +170,8 @@ pub(super) fn newest(reader: &mut Reader<'_>, entries: &Value, room: usize) -> R
             None => iteration_text(reader, &entry)?,
         };
         reader.pay(text.len())?;
-        let after = told.last().map_or("", |next| if next.starts_with("## Iteration ") { BETWEEN } else { "\n\n" });
+        let after =
+            told.last().map_or("", |next| if next.starts_with("## Iteration ") { ITERATION_SEPARATOR } else { "\n\n" });
         bytes += text.len() + after.len();
         told.push(after.to_owned());
         told.push(text);
@@ -195,11 +196,13 @@ fn iteration_text(reader: &mut Reader<'_>, entry: &Value) -> Result<String, Eval
 }
 
 /// What a loop over items keeps of a turn.
-pub(super) fn iteration(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn iteration_entry(config: &Config<'_>) -> Result<Made, String> {
     let name = config.text("name")?;
     Ok(Box::new(move |reader| {
-        let turn = reader.turn(None);
-        let (index, item) = turn.as_ref().map_or((0, Value::Null), |turn| (turn.index, turn.item.clone()));
+        let iteration = reader.iteration(None);
+        let (index, item) = iteration
+            .as_ref()
+            .map_or((0, Value::Null), |iteration| (iteration.iteration_index, iteration.item.clone()));
         let good = reader.local("status")?.as_str() == Some("success");
         let output = reader.local("output")?;
         Ok(Value::object([

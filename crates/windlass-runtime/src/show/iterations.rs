@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::{Reason, Status, TurnRecord};
-use windlass_store::{StoreRead, TurnHead, TurnRow};
+use windlass_core::{Reason, Status, IterationRecord};
+use windlass_store::{StoreRead, IterationHeader, IterationRow};
 use windlass_value::{Map, Value};
 
 use super::error_of_run;
-use crate::codec::{self, TurnPack};
+use crate::codec::{self, IterationPack};
 use crate::{FinalReport, RuntimeError};
 
 /// Rows read at first; more until the page is full. Few: a row may hold a thousand turns, and all of them are unpacked.
 const ROWS_AT_FIRST: u32 = 2;
 
 /// More turns than ever run at once: why a loop has ended, and what it cut off, is among the last so many.
-const LAST: u64 = 256;
+const MAX_TRAILING_ITERATIONS: u64 = 256;
 
 /// Some turns of a loop, in order.
 #[derive(Debug, Default)]
-pub struct TurnPage {
-    pub turns: Vec<TurnRecord>,
+pub struct IterationPage {
+    pub iterations: Vec<IterationRecord>,
     /// What the page jumps over, first and last: dropped to keep histories small, or not ended yet.
     pub not_kept: Vec<(u64, u64)>,
     /// Where the next page begins.
@@ -31,7 +31,7 @@ pub struct TurnPage {
 pub struct LoopSeen {
     pub path: String,
     /// Up to the newest turn that has ended.
-    pub turns: u64,
+    pub iterations: u64,
     pub kept: u64,
     /// Turns that the loop itself has cut off are not among them.
     pub failed: u64,
@@ -52,34 +52,34 @@ pub struct Cell {
 }
 
 /// The turns from one on, at most so many; only failed ones if that is asked for.
-pub fn turns_page(
+pub fn iterations_page(
     store: &dyn StoreRead,
     run: &str,
     path: &str,
     from: u64,
     limit: usize,
     failed: bool,
-) -> Result<TurnPage, RuntimeError> {
+) -> Result<IterationPage, RuntimeError> {
     let wanted = limit.saturating_add(1);
-    let mut turns = match failed {
+    let mut iterations = match failed {
         true => read_failed(store, run, path, from, wanted)?,
         false => read(store, run, path, from, wanted)?,
     };
-    let more = turns.len() > limit;
-    turns.truncate(limit);
-    let not_kept = if failed { Vec::new() } else { jumped_over(&turns, from) };
-    let next = turns.last().map(|turn| turn.index + 1).filter(|_| more);
-    Ok(TurnPage { turns, not_kept, next })
+    let more = iterations.len() > limit;
+    iterations.truncate(limit);
+    let not_kept = if failed { Vec::new() } else { jumped_over(&iterations, from) };
+    let next = iterations.last().map(|iteration| iteration.index + 1).filter(|_| more);
+    Ok(IterationPage { iterations: turns: iterations, not_kept, next })
 }
 
-fn jumped_over(turns: &[TurnRecord], from: u64) -> Vec<(u64, u64)> {
+fn jumped_over(iterations: &[IterationRecord], from: u64) -> Vec<(u64, u64)> {
     let mut expected = from;
     let mut gaps = Vec::new();
-    for turn in turns {
-        if turn.index > expected {
-            gaps.push((expected, turn.index - 1));
+    for iteration in iterations {
+        if iteration.index > expected {
+            gaps.push((expected, iteration.index - 1));
         }
-        expected = turn.index + 1;
+        expected = iteration.index + 1;
     }
     gaps
 }
@@ -92,17 +92,17 @@ fn read(
     path: &str,
     from: u64,
     wanted: usize,
-) -> Result<Vec<TurnRecord>, RuntimeError> {
+) -> Result<Vec<IterationRecord>, RuntimeError> {
     let mut rows_max = ROWS_AT_FIRST;
     loop {
-        let rows = store.turns(run, path, from, rows_max)?;
+        let rows = store.iterations(run, path, from, rows_max)?;
         let complete = (rows.len() as u32) < rows_max;
         let sure_until = if complete { u64::MAX } else { rows.last().map_or(u64::MAX, |row| row.first) };
-        let mut turns = unpacked(rows)?;
-        turns.retain(|turn| turn.index >= from && turn.index < sure_until);
-        if complete || turns.len() >= wanted || rows_max == u32::MAX {
-            turns.truncate(wanted);
-            return Ok(turns);
+        let mut iterations = unpack(rows)?;
+        iterations.retain(|iteration| iteration.index >= from && iteration.index < sure_until);
+        if complete || iterations.len() >= wanted || rows_max == u32::MAX {
+            iterations.truncate(wanted);
+            return Ok(iterations);
         }
         rows_max = rows_max.saturating_mul(4);
     }
@@ -115,35 +115,35 @@ fn read_failed(
     path: &str,
     from: u64,
     wanted: usize,
-) -> Result<Vec<TurnRecord>, RuntimeError> {
+) -> Result<Vec<IterationRecord>, RuntimeError> {
     // A row has one turn at least.
-    let heads = store.turn_heads(run, path, from, true, u32::try_from(wanted).unwrap_or(u32::MAX))?;
-    let mut turns = Vec::new();
+    let heads = store.iteration_headers(run, path, from, true, u32::try_from(wanted).unwrap_or(u32::MAX))?;
+    let mut iterations = Vec::new();
     for head in heads {
-        if turns.len() >= wanted {
+        if iterations.len() >= wanted {
             break;
         }
-        let row = store.turns(run, path, head.first, 2)?.into_iter().find(|row| row.failed && row.first == head.first);
-        let row = unpacked(row.into_iter().collect())?;
-        turns.extend(row.into_iter().filter(|turn| turn.index >= from && has_failed(turn)));
+        let row = store.iterations(run, path, head.first, 2)?.into_iter().find(|row| row.failed && row.first == head.first);
+        let row = unpack(row.into_iter().collect())?;
+        iterations.extend(row.into_iter().filter(|iteration| iteration.index >= from && has_failed(iteration)));
     }
-    turns.truncate(wanted);
-    Ok(turns)
+    iterations.truncate(wanted);
+    Ok(iterations)
 }
 
 /// One that was cut off when its loop ended has not failed. Its row is kept as if it had.
-fn has_failed(turn: &TurnRecord) -> bool {
-    turn.status.is_bad() && turn.status != Status::Cancelled
+fn has_failed(iteration: &IterationRecord) -> bool {
+    iteration.status.is_bad() && iteration.status != Status::Cancelled
 }
 
 /// In order, each index once: after a crash a turn may have been written twice, the later one counts.
-fn unpacked(rows: Vec<TurnRow>) -> Result<Vec<TurnRecord>, RuntimeError> {
-    let mut turns = BTreeMap::new();
+fn unpack(rows: Vec<IterationRow>) -> Result<Vec<IterationRecord>, RuntimeError> {
+    let mut iterations = BTreeMap::new();
     for row in rows {
-        let TurnPack(pack) = codec::decode(&row.body, "a loop's history")?;
-        turns.extend(pack.into_iter().map(|turn| (turn.index, turn)));
+        let IterationPack(pack) = codec::decode(&row.body, "a loop's history")?;
+        iterations.extend(pack.into_iter().map(|iteration| (iteration.index, iteration)));
     }
-    Ok(turns.into_values().collect())
+    Ok(iterations.into_values().collect())
 }
 
 /// What is known of some loops of a run. `report` is how the run has ended: a loop that ends between two turns says why
@@ -160,13 +160,13 @@ pub fn loops_of(
     paths
         .into_iter()
         .map(|path| {
-            let heads = store.turn_heads(run, &path, 0, false, u32::MAX)?;
-            let turns = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
-            let last = unpacked(store.turns(run, &path, turns.saturating_sub(LAST), u32::MAX)?)?;
-            let cut_off = last.iter().filter(|turn| turn.status == Status::Cancelled).count() as u64;
-            let reason = last.iter().rev().find_map(|turn| turn.reason);
+            let heads = store.iteration_headers(run, &path, 0, false, u32::MAX)?;
+            let iterations = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
+            let last = unpack(store.iterations(run, &path, iterations.saturating_sub(MAX_TRAILING_ITERATIONS), u32::MAX)?)?;
+            let cut_off = last.iter().filter(|iteration| iteration.status == Status::Cancelled).count() as u64;
+            let reason = last.iter().rev().find_map(|iteration| iteration.reason);
             Ok(LoopSeen {
-                turns,
+                iterations: turns: iterations,
                 kept: covered(heads.iter()),
                 failed: covered(heads.iter().filter(|head| head.failed)).saturating_sub(cut_off),
                 reason: reason.or_else(|| ends.get(path.as_str()).copied()),
@@ -177,7 +177,7 @@ pub fn loops_of(
 }
 
 /// How many turns the rows hold, each counted once. They come in the order of their first turn.
-fn covered<'a>(heads: impl Iterator<Item = &'a TurnHead>) -> u64 {
+fn covered<'a>(heads: impl Iterator<Item = &'a IterationHeader>) -> u64 {
     let mut next = 0;
     let mut count = 0;
     for head in heads {
@@ -192,12 +192,12 @@ fn covered<'a>(heads: impl Iterator<Item = &'a TurnHead>) -> u64 {
 
 /// A loop in at most so many cells of equal size.
 pub fn strip(store: &dyn StoreRead, run: &str, path: &str, cells: u64) -> Result<Vec<Cell>, RuntimeError> {
-    let heads = store.turn_heads(run, path, 0, false, u32::MAX)?;
-    let turns = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
-    let size = turns.div_ceil(cells.max(1)).max(1);
-    let mut strip: Vec<Cell> = (0..turns.div_ceil(size))
+    let heads = store.iteration_headers(run, path, 0, false, u32::MAX)?;
+    let iterations = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
+    let size = iterations.div_ceil(cells.max(1)).max(1);
+    let mut strip: Vec<Cell> = (0..iterations.div_ceil(size))
         .map(|cell| {
-            let (from, to) = (cell * size, (cell * size + size - 1).min(turns - 1));
+            let (from, to) = (cell * size, (cell * size + size - 1).min(iterations - 1));
             Cell { from, to, succeeded: 0, failed: 0, other: to - from + 1 }
         })
         .collect();
@@ -217,9 +217,9 @@ pub fn strip(store: &dyn StoreRead, run: &str, path: &str, cells: u64) -> Result
         }
     }
     // Only at the end of a loop are turns cut off, and a row's head does not tell them from failed ones.
-    for turn in unpacked(store.turns(run, path, turns.saturating_sub(LAST), u32::MAX)?)? {
-        let cell = usize::try_from(turn.index / size).ok().and_then(|cell| strip.get_mut(cell));
-        if let Some(cell) = cell.filter(|cell| turn.status == Status::Cancelled && cell.failed > 0) {
+    for iteration in unpack(store.iterations(run, path, iterations.saturating_sub(MAX_TRAILING_ITERATIONS), u32::MAX)?)? {
+        let cell = usize::try_from(iteration.index / size).ok().and_then(|cell| strip.get_mut(cell));
+        if let Some(cell) = cell.filter(|cell| iteration.status == Status::Cancelled && cell.failed > 0) {
             cell.failed -= 1;
             cell.other += 1;
         }
@@ -228,21 +228,21 @@ pub fn strip(store: &dyn StoreRead, run: &str, path: &str, cells: u64) -> Result
 }
 
 /// One turn for programs.
-pub fn turn_value(run: &str, turn: &TurnRecord) -> Value {
+pub fn iteration_value(run: &str, iteration: &IterationRecord) -> Value {
     let mut map = Map::new();
-    map.insert("iteration", turn.index);
-    map.insert("status", turn.status.as_str());
-    map.insert("started_at", turn.started_at.to_string());
-    map.insert("duration", turn.duration.as_ms());
-    map.insert("conditionResult", turn.condition);
-    map.insert("result", turn.result.clone());
-    if let Some(error) = &turn.error {
+    map.insert("iteration", iteration.index);
+    map.insert("status", iteration.status.as_str());
+    map.insert("started_at", iteration.started_at.to_string());
+    map.insert("duration", iteration.duration.as_ms());
+    map.insert("conditionResult", iteration.condition);
+    map.insert("result", iteration.result.clone());
+    if let Some(error) = &iteration.error {
         map.insert("error", error_of_run(error.clone(), run).to_value());
     }
-    if let Some(reason) = turn.reason {
+    if let Some(reason) = iteration.reason {
         map.insert("reason", reason.as_str());
     }
-    if let Some(item) = &turn.item {
+    if let Some(item) = &iteration.item {
         map.insert("item", item.clone());
     }
     Value::map(map)

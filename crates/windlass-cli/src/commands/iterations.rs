@@ -1,7 +1,7 @@
 //! `windlass turns RUN [LOOP]`
 
-use windlass_core::TurnRecord;
-use windlass_runtime::show::{LoopSeen, TurnPage, loops_of, report_of, turn_value, turns_page};
+use windlass_core::IterationRecord;
+use windlass_runtime::show::{LoopSeen, IterationPage, loops_of, report_of, iteration_value, iterations_page};
 use windlass_store::{RunRow, Store};
 use windlass_syntax::nearest;
 use windlass_value::Value;
@@ -10,7 +10,7 @@ use crate::args::{self, Global};
 use crate::failure::{Exit, Failure};
 use crate::{out, stores, text};
 
-pub(crate) fn turns(global: &Global, args: &args::Turns) -> Result<Exit, Failure> {
+pub(crate) fn iterations(global: &Global, args: &args::IterationsArgs) -> Result<Exit, Failure> {
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;
     match &args.r#loop {
@@ -27,7 +27,7 @@ fn loops(global: &Global, store: &dyn Store, row: &RunRow) -> Result<Exit, Failu
         let entry = |seen: &LoopSeen| {
             Value::object([
                 ("loop", Value::from(seen.path.as_str())),
-                ("turns", Value::from(seen.turns)),
+                ("turns", Value::from(seen.iterations)),
                 ("kept", Value::from(seen.kept)),
                 ("failed", Value::from(seen.failed)),
                 ("reason", Value::from(seen.reason.map(|reason| reason.as_str()))),
@@ -43,14 +43,14 @@ fn loops(global: &Global, store: &dyn Store, row: &RunRow) -> Result<Exit, Failu
     let head = ["LOOP", "TURNS", "KEPT", "FAILED", "ENDED BY"].map(str::to_owned).to_vec();
     let line = |seen: LoopSeen| {
         let reason = seen.reason.map(|reason| reason.as_str().to_owned()).unwrap_or_default();
-        vec![seen.path, seen.turns.to_string(), seen.kept.to_string(), seen.failed.to_string(), reason]
+        vec![seen.path, seen.iterations.to_string(), seen.kept.to_string(), seen.failed.to_string(), reason]
     };
     out::print(&text::table(&std::iter::once(head).chain(found.into_iter().map(line)).collect::<Vec<_>>()))?;
     Ok(Exit::Good)
 }
 
-fn page(global: &Global, store: &dyn Store, run: &str, path: &str, args: &args::Turns) -> Result<Exit, Failure> {
-    let TurnPage { turns, not_kept: missing, next } = turns_page(store, run, path, args.from, args.limit, args.failed)?;
+fn page(global: &Global, store: &dyn Store, run: &str, path: &str, args: &args::IterationsArgs) -> Result<Exit, Failure> {
+    let IterationPage { iterations: turns, not_kept: missing, next } = iterations_page(store, run, path, args.from, args.limit, args.failed)?;
     if turns.is_empty() {
         known(store, run, path)?;
     }
@@ -58,7 +58,7 @@ fn page(global: &Global, store: &dyn Store, run: &str, path: &str, args: &args::
         let object = Value::object([
             ("run", Value::from(run)),
             ("loop", Value::from(path)),
-            ("turns", Value::list(turns.iter().map(|turn| turn_value(run, turn)).collect())),
+            ("turns", Value::list(turns.iter().map(|iteration| iteration_value(run, iteration)).collect())),
             ("not_kept", Value::list(missing.iter().map(range_value).collect())),
             ("next", Value::from(next)),
         ]);
@@ -100,29 +100,29 @@ fn known(store: &dyn Store, run: &str, path: &str) -> Result<(), Failure> {
     })
 }
 
-fn show(turns: &[TurnRecord]) -> String {
+fn show(iterations: &[IterationRecord]) -> String {
     // Only loops over items have any.
-    let items = turns.iter().any(|turn| turn.item.is_some());
+    let items = iterations.iter().any(|iteration| iteration.item.is_some());
     let mut head = ["TURN", "STATUS", "TOOK", "CONDITION", "RESULT"].map(str::to_owned).to_vec();
     if items {
         head.insert(3, "ITEM".to_owned());
     }
-    let line = |turn: &TurnRecord| {
-        let result = turn.error.as_ref().map_or_else(
-            || text::short(&turn.result, 100),
+    let line = |iteration: &IterationRecord| {
+        let result = iteration.error.as_ref().map_or_else(
+            || text::short(&iteration.result, 100),
             |error| format!("[{}] {}", error.code, text::cut(&text::one_line(&error.message), 100)),
         );
-        let condition = turn.condition.map(|met| met.to_string()).unwrap_or_default();
+        let condition = iteration.condition.map(|met| met.to_string()).unwrap_or_default();
         let mut line =
-            vec![turn.index.to_string(), turn.status.as_str().to_owned(), text::span(turn.duration), condition, result];
+            vec![iteration.index.to_string(), iteration.status.as_str().to_owned(), text::span(iteration.duration), condition, result];
         if items {
-            line.insert(3, turn.item.as_ref().map(|item| text::short(item, 40)).unwrap_or_default());
+            line.insert(3, iteration.item.as_ref().map(|item| text::short(item, 40)).unwrap_or_default());
         }
         line
     };
-    let table = text::table(&std::iter::once(head).chain(turns.iter().map(line)).collect::<Vec<_>>());
+    let table = text::table(&std::iter::once(head).chain(iterations.iter().map(line)).collect::<Vec<_>>());
     // It is kept with the turn that ended last, which need not be the last of the list.
-    match turns.iter().find_map(|turn| turn.reason) {
+    match iterations.iter().find_map(|iteration| iteration.reason) {
         Some(reason) => format!("{table}\nended by: {}", reason.as_str()),
         None => table,
     }

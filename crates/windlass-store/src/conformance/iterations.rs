@@ -2,19 +2,19 @@
 
 use super::Subject;
 use super::make::{body, commit, creation, empty};
-use crate::{RunBatch, TurnRow, TurnTrim};
+use crate::{RunBatch, IterationRow, IterationTrim};
 
 pub(super) fn check(subject: &mut dyn Subject) {
     let store = subject.store();
     commit(&store, vec![creation("r"), creation("other")]);
     assert!(store.loops("r").expect("read").is_empty());
     // Rows of ten turns; the one that holds turn 30 failed.
-    let turns = (0..10).map(|row| turn("sync", row * 10, row * 10 + 9, row == 3)).collect();
-    let inner = vec![turn("sync[3].inner", 0, 0, false)];
-    commit(&store, vec![RunBatch { turns, ..empty("r", 0) }, RunBatch { turns: inner, ..empty("r", 0) }]);
-    commit(&store, vec![RunBatch { turns: vec![turn("aside", 5, 5, false)], ..empty("other", 0) }]);
+    let turns = (0..10).map(|row| iteration_row("sync", row * 10, row * 10 + 9, row == 3)).collect();
+    let inner = vec![iteration_row("sync[3].inner", 0, 0, false)];
+    commit(&store, vec![RunBatch { iterations, ..empty("r", 0) }, RunBatch { iterations: inner, ..empty("r", 0) }]);
+    commit(&store, vec![RunBatch { iterations: vec![iteration_row("aside", 5, 5, false)], ..empty("other", 0) }]);
 
-    let read = |path: &str, from, limit| store.turns("r", path, from, limit).expect("read");
+    let read = |path: &str, from, limit| store.iterations("r", path, from, limit).expect("read");
     let firsts = |from, limit| -> Vec<u64> { read("sync", from, limit).iter().map(|row| row.first).collect() };
     assert_eq!(firsts(0, 100), [0, 10, 20, 30, 40, 50, 60, 70, 80, 90]);
     assert_eq!(firsts(20, 2), [20, 30]);
@@ -22,14 +22,14 @@ pub(super) fn check(subject: &mut dyn Subject) {
     assert_eq!(firsts(99, 9), [90]);
     assert!(firsts(100, 9).is_empty());
     assert!(firsts(u64::MAX, 9).is_empty());
-    assert_eq!(read("sync", 30, 1), [turn("sync", 30, 39, true)]);
+    assert_eq!(read("sync", 30, 1), [iteration_row("sync", 30, 39, true)]);
     assert_eq!(store.loops("r").expect("read"), ["sync", "sync[3].inner"]);
     assert_eq!(store.loops("other").expect("read"), ["aside"]);
     assert!(store.loops("missing").expect("read").is_empty());
     assert!(read("nowhere", 0, 9).is_empty());
 
     let heads = |from, failed, limit| -> Vec<(u64, u64, bool)> {
-        let heads = store.turn_heads("r", "sync", from, failed, limit).expect("read");
+        let heads = store.iteration_headers("r", "sync", from, failed, limit).expect("read");
         heads.iter().map(|head| (head.first, head.last, head.failed)).collect()
     };
     assert_eq!(heads(29, false, 2), [(20, 29, false), (30, 39, true)], "the head of the row that holds turn 29");
@@ -38,16 +38,16 @@ pub(super) fn check(subject: &mut dyn Subject) {
     assert!(heads(40, true, 9).is_empty());
     assert_eq!(heads(0, false, 100).len(), 10);
 
-    let trim = TurnTrim { loop_path: "sync".into(), keep_first: 10, before: 75 };
-    commit(&store, vec![RunBatch { turn_trims: vec![trim], ..empty("r", 0) }]);
+    let trim = IterationTrim { loop_path: "sync".into(), keep_first: 10, before: 75 };
+    commit(&store, vec![RunBatch { iteration_trims: vec![trim], ..empty("r", 0) }]);
     assert_eq!(firsts(0, 100), [0, 30, 70, 80, 90], "the first, the failed, and what reaches beyond");
     assert_eq!(read("sync[3].inner", 0, 9).len(), 1, "other loops are left alone");
 
-    let longer = turn("sync", 90, 94, false);
-    commit(&store, vec![RunBatch { turns: vec![longer.clone()], ..empty("r", 0) }]);
+    let longer = iteration_row("sync", 90, 94, false);
+    commit(&store, vec![RunBatch { iterations: vec![longer.clone()], ..empty("r", 0) }]);
     assert_eq!(read("sync", 90, 9), [longer], "a row that begins with the same turn replaces it");
 }
 
-fn turn(loop_path: &str, first: u64, last: u64, failed: bool) -> TurnRow {
-    TurnRow { loop_path: loop_path.into(), first, last, failed, body: body(first) }
+fn iteration_row(loop_path: &str, first: u64, last: u64, failed: bool) -> IterationRow {
+    IterationRow { loop_path: loop_path.into(), first, last, failed, body: body(first) }
 }

@@ -1,0 +1,107 @@
+//! Loop history on its way to the store: packed many turns to a row, trimmed as it grows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_core::{Limits, IterationRecord};
+use windlass_store::{IterationRow, IterationTrim};
+
+use crate::codec::{self, IterationPack};
+
+/// Turns between two trims of one loop.
+const TRIM_INTERVAL: u64 = 1_000;
+
+/// Turns that wait at most for their row. They are in the journal already, so a crash loses none.
+const TURNS_WAITING_MAX: usize = 256;
+
+/// How long a turn waits at most for its row, so that whoever reads the history sees it soon.
+pub(crate) const TURN_WAITS_MAX: Duration = Duration::from_millis(200);
+
+#[derive(Default)]
+pub(crate) struct IterationBuffer {
+    pending: BTreeMap<Arc<str>, Vec<IterationRecord>>,
+    count: usize,
+    since: Option<Instant>,
+    /// Up to where each loop's history was trimmed.
+    trimmed: BTreeMap<Arc<str>, u64>,
+}
+
+impl IterationBuffer {
+    pub(crate) fn extend(&mut self, iterations: &[IterationRecord]) {
+        if iterations.is_empty() {
+            return;
+        }
+        self.count += iterations.len();
+        self.since.get_or_insert_with(Instant::now);
+        for iteration in iterations {
+            match self.pending.get_mut(&iteration.loop_path) {
+                Some(pending) => pending.push(iteration.clone()),
+                None => {
+                    self.pending.insert(iteration.loop_path.clone(), vec![iteration.clone()]);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// A row for every turn would double the pages of a commit: they wait for each other, within bounds.
+    pub(crate) fn is_due(&self) -> bool {
+        self.count >= TURNS_WAITING_MAX || self.since.is_some_and(|since| since.elapsed() >= TURN_WAITS_MAX)
+    }
+
+    /// The rows to be written now, and the ranges that may go.
+    pub(crate) fn take(&mut self, limits: &Limits) -> (Vec<IterationRow>, Vec<IterationTrim>) {
+        let (mut rows, mut trims) = (Vec::new(), Vec::new());
+        self.count = 0;
+        self.since = None;
+        for (path, mut iterations) in std::mem::take(&mut self.pending) {
+            let newest = iterations.iter().map(|iteration| iteration.index).max().unwrap_or(0);
+            let keep_from = newest.saturating_sub(limits.history_newest_iterations.saturating_sub(1));
+            iterations.retain(|iteration| {
+                iteration.index >= keep_from || iteration.index < limits.history_first_iterations || iteration.status.is_bad()
+            });
+            self.trim(&path, keep_from, limits, &mut trims);
+            rows.extend(pack(&path, iterations, limits));
+        }
+        (rows, trims)
+    }
+
+    fn trim(&mut self, path: &Arc<str>, keep_from: u64, limits: &Limits, trims: &mut Vec<IterationTrim>) {
+        if keep_from <= limits.history_first_iterations {
+            return;
+        }
+        let trimmed = self.trimmed.entry(path.clone()).or_default();
+        if keep_from >= *trimmed + TRIM_INTERVAL {
+            *trimmed = keep_from;
+            trims.push(IterationTrim { loop_path: path.clone(), keep_first: limits.history_first_iterations, before: keep_from });
+        }
+    }
+}
+
+/// A row holds consecutive turns that share their fate: the first ones and the failed ones stay for ever, the others go
+/// in time.
+fn pack(path: &Arc<str>, iterations: Vec<IterationRecord>, limits: &Limits) -> Vec<IterationRow> {
+    let mut iterations = iterations;
+    iterations.sort_by_key(|iteration| iteration.index);
+    let mut groups: Vec<((bool, u64), Vec<IterationRecord>)> = Vec::new();
+    for iteration in iterations {
+        let first = iteration.index < limits.history_first_iterations;
+        let fate = (iteration.status.is_bad(), if first { 0 } else { 1 + iteration.index / TRIM_INTERVAL });
+        match groups.last_mut() {
+            Some((same, group)) if *same == fate && group.last().is_some_and(|last| last.index + 1 == iteration.index) => {
+                group.push(iteration);
+            }
+            _ => groups.push((fate, vec![iteration])),
+        }
+    }
+    let row = |((failed, _), mut iterations): ((bool, u64), Vec<IterationRecord>)| {
+        let (first, last) = (iterations.first().map_or(0, |iteration| iteration.index), iterations.last().map_or(0, |iteration| iteration.index));
+        iterations.iter_mut().for_each(|iteration| iteration.loop_path = "".into());
+        IterationRow { loop_path: path.clone(), first, last, failed, body: codec::encode(&IterationPack(iterations)) }
+    };
+    groups.into_iter().map(row).collect()
+}
