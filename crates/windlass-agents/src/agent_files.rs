@@ -42,7 +42,7 @@ pub const AGENT_FILES: ToolInfo = ToolInfo {
 /// Reads files.
 #[derive(Clone, Copy)]
 pub struct AgentFiles {
-    file_bytes_max: u64,
+    max_file_bytes: u64,
 }
 
 impl Default for AgentFiles {
@@ -54,22 +54,22 @@ impl Default for AgentFiles {
 impl AgentFiles {
     /// With these limits.
     pub fn within(limits: &Limits) -> AgentFiles {
-        AgentFiles { file_bytes_max: limits.max_context_file_bytes }
+        AgentFiles { max_file_bytes: limits.max_context_file_bytes }
     }
 }
 
 impl Tool for AgentFiles {
     fn call(&self, call: ToolCall) -> ToolFuture {
-        let bytes_max = self.file_bytes_max;
+        let max_bytes = self.max_file_bytes;
         Box::pin(async move {
-            let reading = tokio::task::spawn_blocking(move || files(&call.input, bytes_max));
+            let reading = tokio::task::spawn_blocking(move || files(&call.input, max_bytes));
             let broken = |_| Err(ErrorInfo::new("ContextFiles", "files", "the reading of files was broken off"));
             reading.await.unwrap_or_else(broken).map_or_else(TaskOutcome::failure, TaskOutcome::success)
         })
     }
 }
 
-fn files(input: &Value, bytes_max: u64) -> Result<Value, ErrorInfo> {
+fn files(input: &Value, max_bytes: u64) -> Result<Value, ErrorInfo> {
     let bad =
         |what: &str| ErrorInfo::new("BadInput", "input", format!("`{what}` of `agent_files` is missing or wrong"));
     let folder = input.get("folder").and_then(Value::as_str).ok_or_else(|| bad("folder"))?;
@@ -82,7 +82,7 @@ fn files(input: &Value, bytes_max: u64) -> Result<Value, ErrorInfo> {
         let path = path.as_str().ok_or_else(|| bad("paths"))?;
         let mut file = Map::with_capacity(3);
         file.insert("path", path);
-        match content(&folder, path, bytes_max) {
+        match content(&folder, path, max_bytes) {
             Ok(Content::Text(text)) => {
                 file.insert("text", text);
             }
@@ -111,20 +111,20 @@ enum Content {
 }
 
 /// Problems name the file.
-fn content(folder: &Folder, path: &str, bytes_max: u64) -> Result<Content, Problem> {
+fn content(folder: &Folder, path: &str, max_bytes: u64) -> Result<Content, Problem> {
     let shown = shortened(&visible(path), 200);
     let place = folder.find(path, Wanted::Read)?;
     let (file, size) = place.open()?;
     let too_large =
-        || format!("`{shown}` has more than {bytes_max} bytes (`limits.max_context_file_bytes` in windlass.toml)");
-    if size > bytes_max {
+        || format!("`{shown}` has more than {max_bytes} bytes (`limits.max_context_file_bytes` in windlass.toml)");
+    if size > max_bytes {
         return Err(too_large());
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
     // It may grow while it is read.
-    let read = file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes);
+    let read = file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes);
     read.map_err(|error| format!("`{shown}` cannot be read: {error}"))?;
-    if bytes.len() as u64 > bytes_max {
+    if bytes.len() as u64 > max_bytes {
         return Err(too_large());
     }
     let end = path.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase()).unwrap_or_default();

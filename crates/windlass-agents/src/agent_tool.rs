@@ -21,8 +21,8 @@ use crate::text::{head_and_tail, shortened, visible};
 use crate::tool::{AgentCall, Answer};
 
 /// Longer arguments are told of by their length.
-const EVENT_BYTES_MAX: usize = 4 << 10;
-const REASON_CHARS_MAX: usize = 300;
+const MAX_EVENT_BYTES: usize = 4 << 10;
+const MAX_REASON_CHARS: usize = 300;
 
 pub const AGENT_TOOL: ToolInfo = ToolInfo {
     name: "agent_tool",
@@ -154,7 +154,7 @@ impl Inner {
         let decision = self.permission.ask(&request).await;
         let publish = |decision: PermissionDecision, reason: Option<&str>| {
             let tool = shortened(&visible(tool), 100).into();
-            let reason = reason.map(|reason| shortened(reason, REASON_CHARS_MAX).into());
+            let reason = reason.map(|reason| shortened(reason, MAX_REASON_CHARS).into());
             call.publish.event(&EventKind::AgentPermission { tool, decision, reason });
         };
         match decision {
@@ -176,8 +176,8 @@ impl Inner {
             return;
         }
         let mut arguments = redact::value(&secrets::strike(self.registry.secrets(), &call.input));
-        if arguments.size_up_to(EVENT_BYTES_MAX) > EVENT_BYTES_MAX {
-            arguments = Value::from(shortened(&to_json(&arguments), EVENT_BYTES_MAX / 4));
+        if arguments.size_up_to(MAX_EVENT_BYTES) > MAX_EVENT_BYTES {
+            arguments = Value::from(shortened(&to_json(&arguments), MAX_EVENT_BYTES / 4));
         }
         call.publish.event(&EventKind::AgentTool { tool: tool.into(), arguments });
     }

@@ -121,7 +121,7 @@ pub struct ChatOptions {
     /// How long one answer may take.
     pub timeout: Duration,
     /// The longest wait that a service may ask for. One that wants a longer one does not want to be asked again.
-    pub retry_after_max: Duration,
+    pub max_retry_after: Duration,
     pub variables: Variables,
 }
 
@@ -142,7 +142,7 @@ impl ChatOptions {
             scripts: None,
             deltas: false,
             timeout: limits.max_model_time,
-            retry_after_max: limits.max_retry_after,
+            max_retry_after: limits.max_retry_after,
             variables: Arc::new(|_| None),
         }
     }
@@ -241,8 +241,8 @@ impl Inner {
         let tools = self.tools(&question).await?;
         self.warn(&question, call);
         let price = question.price.or_else(|| self.options.prices.of(name));
-        let retry_after_max = self.options.retry_after_max;
-        let exchange = Exchange { http, call, chosen: &chosen, question: &question, tools: &tools, retry_after_max };
+        let max_retry_after = self.options.max_retry_after;
+        let exchange = Exchange { http, call, chosen: &chosen, question: &question, tools: &tools, max_retry_after: retry_after_max: max_retry_after };
         let mut cancelled = call.cancelled.clone();
         let asked = exchange.run(self.options.timeout, self.options.deltas, cancelled.wait()).await;
         let outcome = match asked {

@@ -23,8 +23,8 @@ pub(crate) use place::Place;
 pub(crate) use tree::{Entry, Found, Tree};
 
 /// As many as systems usually follow.
-const LINKS_MAX: usize = 40;
-const PATH_BYTES_MAX: usize = 4096;
+const MAX_LINKS: usize = 40;
+const MAX_PATH_BYTES: usize = 4096;
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);
 
 /// A sentence for whoever named the path.
@@ -111,7 +111,7 @@ impl Folder {
     /// The parts of a path, with `..` where it stands; what leaves the folder by its text alone is refused here, before
     /// anything is made.
     fn parts(&self, path: &str) -> Result<VecDeque<OsString>, Problem> {
-        if path.is_empty() || path.len() > PATH_BYTES_MAX || path.contains('\0') {
+        if path.is_empty() || path.len() > MAX_PATH_BYTES || path.contains('\0') {
             return Err(format!("{} is no path that can be used", quoted(OsStr::new(path))));
         }
         let relative = if path.starts_with('/') { self.inside(Path::new(path)) } else { Some(PathBuf::from(path)) };
@@ -187,7 +187,7 @@ impl Walk<'_> {
     /// What the link says stands in its place.
     fn link(&mut self, name: &OsStr, parts: &mut VecDeque<OsString>) -> Result<(), Problem> {
         self.links += 1;
-        if self.links > LINKS_MAX {
+        if self.links > MAX_LINKS {
             return Err(format!(
                 "{} leads from one symbolic link to the next without end",
                 quoted(OsStr::new(self.named))

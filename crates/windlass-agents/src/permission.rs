@@ -16,10 +16,10 @@ pub use ask::{Prompt, Terminal};
 pub use pattern::Pattern;
 
 /// A command is shown whole up to here.
-const COMMAND_CHARS_MAX: usize = 4000;
-const TEXT_CHARS_MAX: usize = 600;
+const MAX_COMMAND_CHARS: usize = 4000;
+const MAX_TEXT_CHARS: usize = 600;
 /// With all names and marks.
-const ARGUMENTS_CHARS_MAX: usize = 6000;
+const MAX_ARGUMENTS_CHARS: usize = 6000;
 
 /// Decides about calls. It is asked once for each, also after a crash in the middle of one.
 pub trait Permission: Send + Sync {
@@ -42,13 +42,13 @@ impl Request<'_> {
     /// The arguments in one line, without what looks like a secret and without tricks. Of long ones the beginning and the
     /// end are shown, and how much is left out.
     pub fn shown_arguments(&self) -> String {
-        let chars_max = |name: &str| if name == "command" { COMMAND_CHARS_MAX } else { TEXT_CHARS_MAX };
-        let shown = redact::question(self.arguments, chars_max);
+        let max_chars = |name: &str| if name == "command" { MAX_COMMAND_CHARS } else { MAX_TEXT_CHARS };
+        let shown = redact::question(self.arguments, max_chars);
         let shown = match shown.get("command").and_then(Value::as_str) {
             Some(command) if shown.as_map().is_some_and(|map| map.len() == 1) => command.to_owned(),
             _ => to_json(&shown),
         };
-        visible(&both_ends(&shown, ARGUMENTS_CHARS_MAX))
+        visible(&both_ends(&shown, MAX_ARGUMENTS_CHARS))
     }
 }
 

@@ -39,18 +39,18 @@ pub(crate) fn text(text: &str) -> String {
 }
 
 /// Of a long text only the beginning is shown; a secret that begins there is looked for some way beyond it.
-const SHOWN_BYTES_MAX: usize = 2 << 10;
-const SEARCHED_BYTES_MAX: usize = 16 << 10;
+const MAX_SHOWN_BYTES: usize = 2 << 10;
+const MAX_SEARCHED_BYTES: usize = 16 << 10;
 
-fn beginning(text: &str, bytes_max: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes_max)]
+fn beginning(text: &str, max_bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(max_bytes)]
 }
 
 /// A text as it is shown.
 fn shown(given: &str) -> String {
-    let struck = text(beginning(given, SEARCHED_BYTES_MAX));
-    match given.len() > SHOWN_BYTES_MAX {
-        true => format!("{}… ({} bytes)", beginning(&struck, SHOWN_BYTES_MAX), given.len()),
+    let struck = text(beginning(given, MAX_SEARCHED_BYTES));
+    match given.len() > MAX_SHOWN_BYTES {
+        true => format!("{}… ({} bytes)", beginning(&struck, MAX_SHOWN_BYTES), given.len()),
         false => struck,
     }
 }
@@ -61,11 +61,11 @@ pub(crate) fn value(given: &Value) -> Value {
 }
 
 /// The same for somebody who is to decide: of long texts the beginning and the end.
-pub(crate) fn question(given: &Value, chars_max: impl Fn(&str) -> usize) -> Value {
+pub(crate) fn question(given: &Value, max_chars: impl Fn(&str) -> usize) -> Value {
     value_with(given, "", &|name, given| {
         // More than is shown, so that a secret is not cut before it is found.
-        let searched = both_ends(given, SEARCHED_BYTES_MAX);
-        both_ends(&text(&searched), chars_max(name))
+        let searched = both_ends(given, MAX_SEARCHED_BYTES);
+        both_ends(&text(&searched), max_chars(name))
     })
 }
 

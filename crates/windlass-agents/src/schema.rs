@@ -6,7 +6,7 @@ use windlass_value::Value;
 use crate::text::visible;
 
 /// As many problems as help a model to do better.
-const SHOWN: usize = 5;
+const MAX_SHOWN_PROBLEMS: usize = 5;
 
 /// A schema that was understood.
 pub(crate) struct Schema(Compiled);
@@ -18,7 +18,7 @@ impl Schema {
 
     /// What does not fit, as sentences.
     pub(crate) async fn check(&self, arguments: &Value) -> Result<(), String> {
-        match self.0.problems(arguments, SHOWN).await {
+        match self.0.problems(arguments, MAX_SHOWN_PROBLEMS).await {
             None => Ok(()),
             Some(problems) => Err(visible(&problems)),
         }

@@ -26,19 +26,19 @@ fn is_tricky(one: char) -> bool {
 }
 
 /// At most so many characters.
-pub(crate) fn shortened(text: &str, chars_max: usize) -> String {
-    match text.char_indices().nth(chars_max) {
+pub(crate) fn shortened(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }
 }
 
 /// At most so many bytes, of which the first and the last are kept. What is left out is said.
-pub(crate) fn head_and_tail(text: &str, bytes_max: usize) -> String {
-    if text.len() <= bytes_max {
+pub(crate) fn head_and_tail(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
         return text.to_owned();
     }
-    let (mut head, mut tail) = (bytes_max / 2, text.len() - bytes_max / 2);
+    let (mut head, mut tail) = (max_bytes / 2, text.len() - max_bytes / 2);
     while !text.is_char_boundary(head) {
         head -= 1;
     }
@@ -49,12 +49,12 @@ pub(crate) fn head_and_tail(text: &str, bytes_max: usize) -> String {
 }
 
 /// More of them in a row push what follows out of sight.
-const BLANKS_MAX: usize = 3;
+const MAX_BLANKS: usize = 3;
 
 /// For somebody who is to decide: the beginning and the end of a text, and how much is left out between. Runs of blanks and
 /// of line breaks are counted, not shown.
-pub(crate) fn both_ends(text: &str, chars_max: usize) -> String {
-    let mut short = String::with_capacity(text.len().min(4 * chars_max));
+pub(crate) fn both_ends(text: &str, max_chars: usize) -> String {
+    let mut short = String::with_capacity(text.len().min(4 * max_chars));
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let is_break = |one: char| matches!(one, '\n' | '\r');
@@ -64,7 +64,7 @@ pub(crate) fn both_ends(text: &str, chars_max: usize) -> String {
             false => &rest[..rest.find(char::is_whitespace).unwrap_or(rest.len())],
         };
         let count = run.chars().count();
-        match first.is_whitespace() && count > BLANKS_MAX {
+        match first.is_whitespace() && count > MAX_BLANKS {
             true if is_break(first) => short.push_str(&format!("\n[… {count} line breaks …]\n")),
             true => short.push_str(&format!(" [… {count} blanks …] ")),
             false => short.push_str(run),
@@ -72,13 +72,13 @@ pub(crate) fn both_ends(text: &str, chars_max: usize) -> String {
         rest = &rest[run.len()..];
     }
     let count = short.chars().count();
-    if count <= chars_max {
+    if count <= max_chars {
         return short;
     }
     let at = |nth: usize| short.char_indices().nth(nth).map_or(short.len(), |(at, _)| at);
-    let (head, tail) = (at(chars_max / 2), at(count - chars_max / 2));
+    let (head, tail) = (at(max_chars / 2), at(count - max_chars / 2));
     let lines = short[head..tail].matches('\n').count();
-    let left_out = count - chars_max / 2 * 2;
+    let left_out = count - max_chars / 2 * 2;
     format!("{} [… {left_out} characters, {lines} line breaks left out …] {}", &short[..head], &short[tail..])
 }
 

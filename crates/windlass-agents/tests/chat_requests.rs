@@ -35,7 +35,7 @@ fn settings(case: &Value, url: &str, protocol: Protocol) -> ChatOptions {
     let given = |name: &str| case.get("settings").and_then(|settings| settings.get(name));
     service.stream = given("stream").and_then(Value::as_bool);
     service.stream_usage = given("stream_usage").and_then(Value::as_bool);
-    service.max_tokens = given("max_tokens").and_then(Value::as_int).map(|most| most as u64);
+    service.max_tokens = given("max_tokens").and_then(Value::as_int).map(|max| max as u64);
     if let Some(name) = given("name").and_then(Value::as_str) {
         service.name = name.to_owned();
         options.default_model = Some(format!("{name}/m"));

@@ -16,7 +16,7 @@ const SHORT: Duration = Duration::from_ms(50);
 
 fn scene(limits: &ProcessLimits) -> Scene {
     let path = [("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())];
-    let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::within(limits) });
+    let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::from_limits(limits) });
     let registry = Registry::builder_within(limits)
         .file_tools()
         .bash(BashOptions::with_environment(path))
@@ -97,8 +97,8 @@ fn descriptions_say_what_holds() {
 #[tokio::test]
 async fn models() {
     let within = |limits: ProcessLimits, url: &str| {
-        let ChatOptions { timeout, retry_after_max, .. } = ChatOptions::within(&limits);
-        ChatOptions { timeout, retry_after_max, ..options(url, Protocol::OpenAi, false) }
+        let ChatOptions { timeout, max_retry_after, .. } = ChatOptions::within(&limits);
+        ChatOptions { timeout, max_retry_after, ..options(url, Protocol::OpenAi, false) }
     };
     let busy = Canned::reply(429, "retry-after: 30\r\n", b"{}").await;
     let limits = ProcessLimits { max_retry_after: Duration::from_secs(20), ..ProcessLimits::default() };

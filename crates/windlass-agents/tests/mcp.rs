@@ -51,12 +51,12 @@ async fn limits() {
         (|l| l.max_mcp_tools = 3, "`limits.max_mcp_tools`"),
         (|l| l.max_mcp_description_chars = 5, "The t…"),
         (|l| l.max_agent_answer_bytes = 4, "bytes left out"),
-        (|l| l.tool_reply_bytes_max = 10, "length limit exceeded"),
+        (|l| l.max_tool_reply_bytes = 10, "length limit exceeded"),
     ];
     for (change, expected) in table {
         let seen = async |limits: &ProcessLimits| {
             let over_http = HttpServer::start(Manner::Json).await;
-            let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::within(limits) });
+            let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::from_limits(limits) });
             let registry = Registry::builder_within(limits).mcp(service(&over_http)).mcp_http(http);
             let scene = Scene::with(registry, Policy::new(Otherwise::Allow));
             let offered = scene.registry.specs().await;

@@ -9,10 +9,10 @@ use windlass_value::{Duration, Value};
 pub(crate) fn limits() -> Limits {
     Limits {
         max_loop_iterations: u64::MAX / 2,
-        loop_items_max: 10_000_000,
+        max_loop_items: 10_000_000,
         loop_in_flight_max: 1_000,
         loop_in_flight_max_azure: 1_000,
-        loop_time_max: Duration::from_secs(7 * 86_400),
+        max_loop_time: Duration::from_secs(7 * 86_400),
         ..Limits::default()
     }
 }

@@ -144,7 +144,7 @@ pub(crate) fn specs() -> Result<Vec<ToolSpec>, Failure> {
 
 fn registry(settings: &Settings, http: &HttpTool, outbound: &Outbound) -> Result<Registry, Failure> {
     let limits = &settings.process_limits;
-    let models = HttpOptions { outbound: outbound.clone(), ..HttpOptions::within(limits) };
+    let models = HttpOptions { outbound: outbound.clone(), ..HttpOptions::from_limits(limits) };
     let urls = settings.mcp.iter().filter_map(|server| server.url());
     let bash = BashOptions::with_environment(variables());
     let mut registry = Registry::builder_within(limits)

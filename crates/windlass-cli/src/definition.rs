@@ -16,11 +16,11 @@ const STDIN: &str = "<stdin>";
 pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Source, Failure> {
     let name = if is_stdin(path) { STDIN.to_owned() } else { path.display().to_string() };
     // One more than allowed is enough for the parser to say that it is too much.
-    let most = limits.definition_bytes_max as u64 + 1;
+    let max_bytes = limits.max_definition_bytes as u64 + 1;
     let failed = |error: std::io::Error| Failure::usage(format!("could not read the definition: {error}")).place(&name);
     let mut bytes = Vec::new();
     match is_stdin(path) {
-        true => std::io::stdin().take(most).read_to_end(&mut bytes).map_err(failed)?,
+        true => std::io::stdin().take(max_bytes).read_to_end(&mut bytes).map_err(failed)?,
         false => {
             // Opening a pipe waits for whoever writes to it; a device may have no end. A folder says so when it is read.
             let about = std::fs::metadata(path).map_err(failed)?;
@@ -29,10 +29,10 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Source, Failure> {
                 return Err(failure.hint("`-` reads it from standard input"));
             }
             let file = std::fs::File::open(path).map_err(failed)?;
-            file.take(most).read_to_end(&mut bytes).map_err(failed)?
+            file.take(max_bytes).read_to_end(&mut bytes).map_err(failed)?
         }
     };
-    let cut = bytes.len() as u64 == most;
+    let cut = bytes.len() as u64 == max_bytes;
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,
         // A character may have been cut in half; the size is the problem then.

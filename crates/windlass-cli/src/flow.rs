@@ -52,9 +52,9 @@ impl Sources {
 pub(crate) struct Watched(pub Sources);
 
 impl Files for Watched {
-    fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
+    fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileProblem> {
         self.0.add(path);
-        Disk.read(path, most)
+        Disk.read(path, max_bytes)
     }
 
     fn canonical(&self, path: &Path) -> Result<PathBuf, FileProblem> {

@@ -25,8 +25,8 @@ pub(crate) const NO_SUCH_WORKFLOW: &str = "WND-1116";
 const UNSET_CREDENTIAL: &str = "WND-1290";
 
 /// How many playbooks beside one that calls another are looked into, and how far.
-const REGISTERED_MAX: usize = 1_000;
-const HEAD_BYTES: u64 = 16 * 1024;
+const MAX_REGISTERED: usize = 1_000;
+const MAX_HEAD_BYTES: u64 = 16 * 1024;
 
 /// What was compiled: definitions before whoever calls them, the one that was asked for last.
 pub(crate) struct Project {
@@ -270,9 +270,9 @@ fn registered(folder: &Path, path: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
     let mut playbooks: Vec<PathBuf> = entries.filter(|file| is_yaml(file)).collect();
     playbooks.sort();
-    playbooks.into_iter().take(REGISTERED_MAX).find(|file| {
+    playbooks.into_iter().take(MAX_REGISTERED).find(|file| {
         let mut text = String::new();
-        let read = std::fs::File::open(file).and_then(|file| file.take(HEAD_BYTES).read_to_string(&mut text));
+        let read = std::fs::File::open(file).and_then(|file| file.take(MAX_HEAD_BYTES).read_to_string(&mut text));
         let says =
             |line: &str| line.trim().strip_prefix("path:").map(|said| said.trim().trim_matches(['"', '\'']) == path);
         read.is_ok() && text.lines().take_while(|line| !line.starts_with("workflow:")).filter_map(says).any(|same| same)

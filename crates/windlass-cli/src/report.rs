@@ -142,19 +142,19 @@ fn line_of(plan: &Plan, path: &str) -> Option<usize> {
 }
 
 /// Letters of one output that people get to see.
-const SHOWN_MAX: usize = 4_000;
+const MAX_OUTPUT_CHARS: usize = 4_000;
 
 /// Letters of why a step ended as it did: the reason often comes last.
-const WHY: usize = 240;
+const MAX_REASON_CHARS: usize = 240;
 
 /// Letters of an output that nobody asked for.
-const GLANCE: usize = 100;
+const MAX_GLANCE_CHARS: usize = 100;
 
 fn section(section: &ReportSection) -> String {
     let indent = if section.heading.is_some() { "  " } else { "" };
     let line = |entry: &ReportEntry| {
         let value = match entry.detail {
-            Detail::Glance => text::short(&entry.value, GLANCE),
+            Detail::Glance => text::short(&entry.value, MAX_GLANCE_CHARS),
             Detail::Whole => indented(&entry.value),
             Detail::Prose => answer(&entry.value),
         };
@@ -183,7 +183,7 @@ fn indented(value: &Value) -> String {
 }
 
 fn shown(shown: String) -> String {
-    let cut = text::cut(&shown, SHOWN_MAX);
+    let cut = text::cut(&shown, MAX_OUTPUT_CHARS);
     if cut.len() < shown.len() { format!("{cut}\n  (cut here; --json shows all of it)") } else { shown }
 }
 
@@ -200,7 +200,7 @@ pub(crate) fn steps_table(
         let padded = paint.status(status, &format!("{status:<9}"));
         let iterations = step.looping.as_ref().map(|looping| iterations_line(plan, facts, name, looping)).unwrap_or_default();
         let error =
-            step.error.as_ref().map(|error| text::cut(&text::one_line(&error.message), WHY)).unwrap_or_default();
+            step.error.as_ref().map(|error| text::cut(&text::one_line(&error.message), MAX_REASON_CHARS)).unwrap_or_default();
         let used = text::usage(&step.usage).unwrap_or_default();
         let more: Vec<String> = [iterations, used, error].into_iter().filter(|part| !part.is_empty()).collect();
         format!("  {name:<width$}  {padded}  {}", more.join("  ")).trim_end().to_owned()
@@ -212,7 +212,7 @@ fn iterations_line(plan: &Plan, facts: &LoopFacts, name: &str, looping: &LoopSum
     let fact = facts.get(name);
     let max_iterations = match looping.reason {
         Reason::Items | Reason::Count => Some(looping.iterations),
-        _ => fact.and_then(|fact| fact.most).or_else(|| defined_max_iterations(plan, name)),
+        _ => fact.and_then(|fact| fact.max_iterations).or_else(|| defined_max_iterations(plan, name)),
     };
     let cut_off = fact.map_or(0, |fact| fact.cut_off).min(looping.iterations);
     if looping.failed == 0 && cut_off == 0 {

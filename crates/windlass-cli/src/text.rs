@@ -6,8 +6,8 @@ pub(crate) use windlass_draw::text::{count, cut, one_line, short, span};
 use windlass_value::Value;
 
 /// `15/100`, or `15` when there is no telling how many there will be.
-pub(crate) fn of(count: u64, most: Option<u64>) -> String {
-    most.map_or_else(|| count.to_string(), |most| format!("{count}/{most}"))
+pub(crate) fn of(count: u64, max: Option<u64>) -> String {
+    max.map_or_else(|| count.to_string(), |max| format!("{count}/{max}"))
 }
 
 /// `Running`, `Timed out`.

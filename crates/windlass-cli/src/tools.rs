@@ -47,7 +47,7 @@ pub(crate) fn trusted(settings: &Settings) -> Result<Tools, Failure> {
 /// All tools, for definitions that may reach so much. What the settings themselves name is reached besides.
 pub(crate) fn tools_within(settings: &Settings, outbound: Outbound, manners: &Manners) -> Result<Tools, Failure> {
     let limits = &settings.process_limits;
-    let options = HttpOptions { outbound, ..HttpOptions::within(limits) };
+    let options = HttpOptions { outbound, ..HttpOptions::from_limits(limits) };
     let http = HttpTool::new(options.clone());
     let model = model_options(settings);
     let model = ModelTool::new(model.clone(), http.trusting(model.base_url.as_deref()));

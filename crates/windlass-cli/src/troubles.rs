@@ -14,7 +14,7 @@ use crate::progress::agents;
 use crate::text;
 
 /// Pages of events looked through: a run that is longer has its beginning told.
-const LOOK_PAGES: usize = 64;
+const MAX_EVENT_PAGES: usize = 64;
 
 #[derive(Default)]
 struct Found {
@@ -56,7 +56,7 @@ pub(crate) fn of(
 fn scan_events(store: &dyn StoreRead, run: &Arc<str>) -> Result<Found, RuntimeError> {
     let mut found = Found::default();
     let mut events = StoredEvents::new(run.clone(), 0);
-    for _ in 0..LOOK_PAGES {
+    for _ in 0..MAX_EVENT_PAGES {
         let pieces = events.read(store)?;
         if pieces.is_empty() {
             break;

@@ -43,11 +43,11 @@ limits! {
     /// The most turns an `Until` in Azure's form may ask for.
     max_loop_iterations_azure: u64 = 5_000,
     /// Time of a condition loop that gives no timeout.
-    loop_time_default: Duration = Duration::from_secs(3_600),
+    default_loop_time: Duration = Duration::from_secs(3_600),
     /// The most time a loop may ask for.
-    loop_time_max: Duration = Duration::from_secs(24 * 3_600),
+    max_loop_time: Duration = Duration::from_secs(24 * 3_600),
     /// The most items a foreach may have.
-    loop_items_max: u64 = 1_000_000,
+    max_loop_items: u64 = 1_000_000,
     /// Turns at once of a parallel foreach that does not say.
     loop_in_flight_default: u64 = 20,
     /// The most turns at once a definition may ask for.
@@ -75,19 +75,19 @@ limits! {
     /// History: bytes of an item that is kept with an iteration that failed.
     max_history_failed_item_bytes: usize = 4_096,
     /// Signals of one name that are kept until something waits for them; more are dropped.
-    max_kept_signals: usize = 1_000,
+    max_buffered_signals: usize = 1_000,
     /// The same in a run of Rust steps, whose senders are told that an event is accepted.
-    max_kept_step_events: usize = 100_000,
+    max_buffered_step_events: usize = 100_000,
     /// Task runs in one pipeline, jumps included.
-    pipeline_task_runs_max: u64 = 100_000,
+    max_pipeline_task_runs: u64 = 100_000,
     /// Child runs inside each other.
-    call_depth_max: u64 = 32,
+    max_call_depth: u64 = 32,
     /// Tokens in one run, over all its time: a loop of steps may go round for days, one that never stops is still found.
-    net_tokens_max: u64 = 100_000_000,
+    max_net_tokens: u64 = 100_000_000,
     /// Mail that waits for one node: what comes on top is dropped.
-    mailbox_max: u64 = 10_000,
+    max_mailbox_messages: u64 = 10_000,
     /// The most tries a retry may ask for.
-    retry_attempts_max: u64 = 1_000,
+    max_retry_attempts: u64 = 1_000,
     /// Turns that one tick computes before it yields.
     slice_iterations: u64 = 1_000,
     /// Agenda items that one tick works off before it yields.
@@ -95,7 +95,7 @@ limits! {
     /// Steps one expression may take.
     expression_fuel: u64 = 10_000_000,
     /// Bytes one expression may give.
-    expression_output_bytes_max: usize = 104_857_600,
+    max_expression_output_bytes: usize = 104_857_600,
     /// Operations that one CEL expression of a zenflow workflow may take.
     max_cel_cost: u64 = 10_000,
     /// Numbers that `range` of a Loom definition may give.
@@ -103,15 +103,15 @@ limits! {
     /// Nodes of an XML text that an expression reads.
     max_xml_nodes: u32 = 1_000_000,
     /// Levels of lists and objects in each other that an expression may give: what is deeper could not be read again.
-    value_depth_max: usize = 200,
+    max_value_depth: usize = 200,
     /// Nesting of a definition.
-    definition_depth_max: usize = 64,
+    max_definition_depth: usize = 64,
     /// Bytes of a definition.
-    definition_bytes_max: usize = 1_048_576,
+    max_definition_bytes: usize = 1_048_576,
     /// Actions of a definition.
-    definition_actions_max: usize = 500,
+    max_definition_actions: usize = 500,
     /// Triggers of a definition.
-    definition_triggers_max: usize = 10,
+    max_definition_triggers: usize = 10,
     /// Steps in one list of a zenflow workflow.
     max_steps_zenflow: usize = 100,
     /// Zenflow workflows that include each other, in depth.
@@ -156,7 +156,7 @@ limits! {
     /// Runs of one trigger that wait, beyond those at once, if the definition does not say how many.
     default_trigger_waiting_runs: usize = 10,
     /// Bytes of a value that travels inside events and journal; larger ones become references.
-    inline_bytes_max: usize = 65_536,
+    max_inline_bytes: usize = 65_536,
     /// The longest wait, before a retry or the next call of an operation, for which a pipeline keeps its worker.
     lease_hold: Duration = Duration::from_secs(5),
     /// Time a cancelled job may take to confirm.
@@ -174,7 +174,7 @@ limits! {
     /// Jobs of this process at once, over all runs; more wait.
     max_job_concurrency: usize = 1_024,
     /// Bytes of a reply that a tool accepts.
-    tool_reply_bytes_max: usize = 104_857_600,
+    max_tool_reply_bytes: usize = 104_857_600,
     /// Time of a call of `python`, `shell`, `postgres`, `sqlite` or `duckdb` that gives no timeout.
     default_tool_time: Duration = Duration::from_secs(3_600),
     /// Time of an HTTP request that gives no timeout.
@@ -245,7 +245,7 @@ limits! {
     /// Time until all of a request has arrived.
     max_request_time: Duration = Duration::from_secs(30),
     /// Time until an answer begins. A call that waits for a run's reply gives up five seconds before.
-    max_answer_time: Duration = Duration::from_secs(120),
+    max_response_time: Duration = Duration::from_secs(120),
     /// Time until a request's head has arrived, half of it for the first of a connection; also the longest silence between
     /// two requests.
     max_head_time: Duration = Duration::from_secs(20),
@@ -254,7 +254,7 @@ limits! {
     /// Bytes of a request's head.
     max_head_bytes: usize = 32_768,
     /// Time after which a client that takes nothing of its answer is disconnected.
-    max_unread_time: Duration = Duration::from_secs(30),
+    max_client_stall_time: Duration = Duration::from_secs(30),
     /// The longest that a start may wait for the end of its run (`wait_ms`).
     max_start_wait: Duration = Duration::from_secs(60),
     /// Event streams of one token at once.
@@ -264,7 +264,7 @@ limits! {
     /// Deliveries to one webhook in a second, and twice as many after a pause.
     max_deliveries_per_second: u32 = 100,
     /// Deliveries of one address in a second that prove nothing, and ten times as many after a pause.
-    max_unproven_deliveries_per_second: u32 = 5,
+    max_unauthenticated_deliveries_per_second: u32 = 5,
     /// The most that the time of a signed delivery may differ from the server's.
     max_signature_age: Duration = Duration::from_secs(300),
     /// Triggers that poll at once; others wait for the next look.

@@ -247,7 +247,7 @@ pub struct Again {
 }
 
 /// How much of a bad answer an error message shows.
-const REPLY_CHARS_TOLD: usize = 200;
+const MAX_REPLY_CHARS: usize = 200;
 
 /// What a run has answered to whoever started it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -264,7 +264,7 @@ impl Reply {
             return (Status::Succeeded, output);
         }
         let mut told = format!("{:?}", self.value);
-        if let Some((at, _)) = told.char_indices().nth(REPLY_CHARS_TOLD) {
+        if let Some((at, _)) = told.char_indices().nth(MAX_REPLY_CHARS) {
             told.truncate(at);
             told.push('…');
         }

@@ -7,7 +7,7 @@ use windlass_value::Value;
 use crate::Program;
 use crate::plan::{Net, NodeKind, Place};
 use crate::reduce::path_of;
-use crate::state::{Body, FrameId, NetFrame, PendingWait, Phase, State, WaitFrame};
+use crate::state::{PendingWait, Body, FrameId, NetFrame, Phase, State, WaitFrame};
 use crate::tick::{MAIL_EVENT, START_EVENT};
 
 /// What would become of an event.
@@ -22,21 +22,14 @@ pub enum SignalDelivery {
 }
 
 /// What would become of an event if the run took it now. What the run does by itself meanwhile may change that.
-pub fn predict_delivery(
-    program: &Program,
-    state: &State,
-    name: &Arc<str>,
-    payload: &Value,
-    to: Option<&Arc<str>>,
-) -> SignalDelivery {
-    let buffered =
-        |count: usize, most: usize| if count < most { SignalDelivery::Buffered } else { SignalDelivery::Dropped };
+pub fn predict_delivery(program: &Program, state: &State, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) -> SignalDelivery {
+    let buffered = |count: usize, max: usize| if count < max { SignalDelivery::Buffered } else { SignalDelivery::Dropped };
     match &state.phase {
         Phase::Ended(_) => return SignalDelivery::Dropped,
         _ if &**name == START_EVENT => return SignalDelivery::Dropped,
         Phase::Created => {
             let held = state.held.as_ref().map_or(0, |held| held.later.len());
-            return buffered(held, program.limits.max_kept_signals);
+            return buffered(held, program.limits.max_buffered_signals);
         }
         Phase::Running => {}
     }
@@ -53,17 +46,17 @@ pub fn predict_delivery(
     }
     match to {
         Some(_) => SignalDelivery::Dropped,
-        None => buffered(state.signals.get(name).map_or(0, |kept| kept.len()), most_kept(program, state)),
+        None => buffered(state.signals.get(name).map_or(0, |kept| kept.len()), max_buffered(program, state)),
     }
 }
 
 /// How many events of one name are kept for later.
-pub(crate) fn most_kept(program: &Program, state: &State) -> usize {
+pub(crate) fn max_buffered(program: &Program, state: &State) -> usize {
     let mut nets = state.nets.iter().filter_map(|id| net_of(program, state, *id));
     match nets.any(|(net, _)| net.publishes_slots) {
         // A sender of such an event was told that it is accepted, and relies on it.
-        true => program.limits.max_kept_step_events,
-        false => program.limits.max_kept_signals,
+        true => program.limits.max_buffered_step_events,
+        false => program.limits.max_buffered_signals,
     }
 }
 

@@ -38,7 +38,7 @@ pub struct LoopView {
     pub ended: u64,
     pub failed: u64,
     /// The most turns there can be, if that is known.
-    pub most: Option<u64>,
+    pub max_iterations: Option<u64>,
     /// The condition as it is written.
     pub condition: Option<Value>,
     pub last: Value,
@@ -134,7 +134,7 @@ fn loop_view(program: &Program, frame: &Frame) -> Option<LoopView> {
         begun: body.begun,
         ended: body.ended,
         failed: body.failed,
-        most: body.items.as_ref().map(|items| items.count).or(body.max_iterations),
+        max_iterations: body.items.as_ref().map(|items| items.count).or(body.max_iterations),
         condition,
         last: body.previous.clone(),
         stopping: body.stopping,

@@ -25,7 +25,7 @@ fn triggered(conditions: &[&str], split: Option<&str>) -> Program {
         settings: Value::Null,
         span,
     });
-    b.load_with(Limits { loop_items_max: 3, ..Limits::default() })
+    b.load_with(Limits { max_loop_items: 3, ..Limits::default() })
 }
 
 fn delivered(program: &Program, input: &str) -> Result<Admitted, ErrorInfo> {

@@ -16,7 +16,7 @@ fn limits(tight: bool, kept: u64) -> Limits {
     let limits = Limits { loop_results_kept: kept, ..Limits::default() };
     match tight {
         false => limits,
-        true => Limits { loop_chunk_items: 2, slice_iterations: 2, slice_items: 7, inline_bytes_max: 30, ..limits },
+        true => Limits { loop_chunk_items: 2, slice_iterations: 2, slice_items: 7, max_inline_bytes: 30, ..limits },
     }
 }
 

@@ -156,7 +156,7 @@ fn a_report_says_why_the_loop_ended() {
         said("stalled", "stalled", false, 3)
     );
     assert_eq!(
-        with(|_, l| l.limits.budget.push(Budget { what: CALLS.into(), most: Amount::Fixed(1) })),
+        with(|_, l| l.limits.budget.push(Budget { what: CALLS.into(), max: Amount::Fixed(1) })),
         said("budget", "budget", false, 2)
     );
     assert_eq!(with(|b, l| l.break_when = Some(b.condition(json("3")))), said("failed", "failed", false, 1));

@@ -12,8 +12,8 @@ use windlass_core::plan::*;
 use windlass_core::{Again, Job, Program, Reason, Status, TaskOutcome, TickKind};
 use windlass_value::{Duration, Value};
 
-fn most(what: &str, most: u64) -> Budget {
-    Budget { what: what.into(), most: Amount::Fixed(most) }
+fn most(what: &str, max: u64) -> Budget {
+    Budget { what: what.into(), max: Amount::Fixed(max) }
 }
 
 /// Two effects a turn, one after the other.
@@ -113,7 +113,7 @@ fn amounts_are_worked_out_when_the_loop_is_entered() {
     let with = |source: &str| {
         let program = looped(|b, id| {
             let body = two_calls(b, id);
-            let budget = vec![Budget { what: CALLS.into(), most: Amount::Computed(b.expr(source)) }];
+            let budget = vec![Budget { what: CALLS.into(), max: Amount::Computed(b.expr(source)) }];
             let limits = LoopLimits { budget, ..repeat(9, body).limits };
             Loop { limits, on_exhausted: Exhausted::Fail, ..repeat(9, body) }
         });
@@ -313,7 +313,7 @@ fn an_operation_that_goes_on_is_one_call() {
 }
 
 /// A graph of two agents, each with one call that reserves; the outer node has the budget.
-fn reserving(most_tokens: u64, each: u64) -> Program {
+fn reserving(max_tokens: u64, each: u64) -> Program {
     let mut b = Builder::new();
     let root = b.node(None, "root", |b, id| {
         let children = ["one", "two"].map(|name| {
@@ -326,7 +326,7 @@ fn reserving(most_tokens: u64, each: u64) -> Program {
         NodeKind::Graph(Graph { ending: Ending::Any, ..graph(children.to_vec()) })
     });
     let node = b.at(root);
-    (node.meters, node.budget) = (true, vec![most("tokens", most_tokens)]);
+    (node.meters, node.budget) = (true, vec![most("tokens", max_tokens)]);
     b.load()
 }
 

@@ -255,7 +255,7 @@ fn a_cancel_and_a_timeout_end_the_waiting() {
 fn an_operation_that_never_ends_meets_the_limit() {
     let mut b = Builder::new();
     b.effect(None, "step", "1");
-    let program = b.load_with(Limits { pipeline_task_runs_max: 5, ..Limits::default() });
+    let program = b.load_with(Limits { max_pipeline_task_runs: 5, ..Limits::default() });
     let mut sim = Sim::new(&program, Box::new(|_, _, _| Reply::After(Duration::ZERO, unfinished(2, Duration::ZERO))));
     sim.start().run();
     assert_eq!((sim.status(), error(&sim).0.as_str()), (Status::Failed, "TaskRunsExceeded"));
@@ -266,7 +266,7 @@ fn an_operation_that_never_ends_meets_the_limit() {
 fn a_large_input_of_a_later_call_is_kept_outside_the_state() {
     let mut b = Builder::new();
     b.effect(None, "step", "1");
-    let program = b.load_with(Limits { inline_bytes_max: 100, ..Limits::default() });
+    let program = b.load_with(Limits { max_inline_bytes: 100, ..Limits::default() });
     let mut sim = begun(&program);
     sim.reply("step", TaskOutcome::again("x".repeat(1_000), secs(1))).pass(secs(1));
     assert!(matches!(sim.flights[0].job.input, Value::Stored(_)));

@@ -17,7 +17,7 @@ use windlass_value::{Duration, RunView, Timestamp, Value};
 
 fn program(seed: u64, profile: Profile, depth: u32, tight: bool) -> Program {
     let limits = if tight { tight_limits(seed) } else { Limits::default() };
-    random_program(seed, profile, depth, Limits { net_tokens_max: 60, ..limits })
+    random_program(seed, profile, depth, Limits { max_net_tokens: 60, ..limits })
 }
 
 fn whole_run(program: &Program, seed: u64, disturbance: u64) -> Sim<'_> {

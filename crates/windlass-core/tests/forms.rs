@@ -134,7 +134,7 @@ fn a_form_is_small_and_goes_with_its_run() {
         let asks = b.node(id, "ask", |b, _| ask(b, "", r#"{"message": {"$input": "text"}}"#, None));
         vec![asks, b.effect(id, "work", "0")]
     });
-    let program = b.load_with(windlass_core::Limits { inline_bytes_max: 1_000, ..windlass_core::Limits::default() });
+    let program = b.load_with(windlass_core::Limits { max_inline_bytes: 1_000, ..windlass_core::Limits::default() });
     let mut sim = Sim::new(&program, Box::new(|_, _, _| Reply::Never));
     sim.start_with(Value::object([("text", "x".repeat(2_000))])).settle();
     assert_eq!(addresses(&sim), Vec::<String>::new());

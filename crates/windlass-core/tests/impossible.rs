@@ -333,7 +333,7 @@ fn a_firing_that_the_net_does_not_have_is_impossible() {
 
 #[test]
 fn a_fan_out_with_less_open_work_than_none_is_impossible() {
-    let program = steps(vec![step("fan", "start", "item"), step("work", "item", "stop").workers(2)]).load();
+    let program = steps(vec![step("fan", "start", "item"), step("work", "item", "stop").max_concurrency(2)]).load();
     let fans = |sim: &mut Sim<'_>| give(sim, "fan", "[item 1; item 2]");
     let impossible = after(&program, fans, |state| {
         let id = find(state, |body| matches!(body, Body::Net(_)));
@@ -452,7 +452,7 @@ proptest! {
 
     #[test]
     fn a_damaged_state_is_noticed_and_never_panics(seed: u64, depth in 0u32..4, at in 0usize..8) {
-        let program = random_program(seed, Profile::Wild, depth, Limits { net_tokens_max: 60, ..Limits::default() });
+        let program = random_program(seed, Profile::Wild, depth, Limits { max_net_tokens: 60, ..Limits::default() });
         let mut sim = moment(&program, seed);
         prop_assert_eq!(sim.state.check(&program), Ok(()));
         let sound = encoded(&sim.state);

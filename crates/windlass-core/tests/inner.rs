@@ -80,7 +80,7 @@ fn a_hidden_loop_is_seen_as_the_pipelines() {
     sim.succeed("pipe.fetch[0].body", 1u32);
     let tree = frame_tree(&program, &sim.state);
     let looping = tree[0].looping.as_ref().unwrap();
-    assert_eq!((looping.begun, looping.ended, looping.most), (3, 1, Some(3)));
+    assert_eq!((looping.begun, looping.ended, looping.max_iterations), (3, 1, Some(3)));
     let iterations: Vec<Option<u64>> = tree[0].children.iter().map(|child| child.iteration).collect();
     assert_eq!(iterations, [Some(1), Some(2)]);
     sim.succeed("pipe.fetch[1].body", 1u32).succeed("pipe.fetch[2].body", 1u32).succeed("pipe.sink", 1u32);
@@ -328,7 +328,7 @@ fn what_a_node_gives_may_be_stored_elsewhere() {
             let length = b.expr(r#"{"$len": {"$var": "_prev"}}"#);
             NodeKind::Pipeline(Pipeline { tasks: vec![enters("a", large), task("b", Action::Evaluate(length))] })
         });
-        b.load_with(windlass_core::Limits { inline_bytes_max: 100, ..Default::default() })
+        b.load_with(windlass_core::Limits { max_inline_bytes: 100, ..Default::default() })
     };
     let mut sim = Sim::new(&program, support::world::echo());
     sim.values = MemoryValues::forgetful();

@@ -23,7 +23,7 @@ const MOMENTS: usize = 10;
 fn program(seed: u64, profile: Profile, depth: u32, tight: bool) -> Program {
     let limits = if tight { tight_limits(seed) } else { Limits::default() };
     // Bodies by chance may send each other tokens without end.
-    random_program(seed, profile, depth, Limits { net_tokens_max: 60, ..limits })
+    random_program(seed, profile, depth, Limits { max_net_tokens: 60, ..limits })
 }
 
 fn whole_run(program: &Program, seed: u64, disturbance: u64) -> Sim<'_> {

@@ -125,7 +125,7 @@ fn limits_beyond_the_systems_are_refused() {
     assert_eq!(
         refused(|looping| {
             looping.limits.time = Some(Amount::Fixed(secs(11)));
-            looping.limits.time_max = secs(10);
+            looping.limits.max_time = secs(10);
         }),
         "LoopLimit"
     );
@@ -134,7 +134,7 @@ fn limits_beyond_the_systems_are_refused() {
 #[test]
 fn what_is_no_list_and_what_is_too_long_is_refused() {
     let with = |source: &str, loop_items_max: u64| {
-        let limits = Limits { loop_items_max, ..Limits::default() };
+        let limits = Limits { max_loop_items: loop_items_max, ..Limits::default() };
         let program = looped_with(limits, |b, id| {
             let items = b.expr(source);
             each(items, 1, b.evaluate(id, "body", "0"))

@@ -46,7 +46,7 @@ fn who_waits_for_mail_gets_it_at_once() {
 
 #[test]
 fn large_mail_and_large_addresses_are_fetched() {
-    let program = actors(&["a", "b"]).load_with(Limits { inline_bytes_max: 20, ..Limits::default() });
+    let program = actors(&["a", "b"]).load_with(Limits { max_inline_bytes: 20, ..Limits::default() });
     let mut sim = on(&program);
     sim.values = MemoryValues::forgetful();
     let text = "x".repeat(100);
@@ -446,7 +446,7 @@ fn a_full_mailbox_takes_no_more() {
         vec![both, actor(b, id, "b")]
     });
     b.at(root).hidden = true;
-    let program = b.load_with(Limits { mailbox_max: 2, ..Limits::default() });
+    let program = b.load_with(Limits { max_mailbox_messages: 2, ..Limits::default() });
     let mut sim = on(&program);
     for to in ["a", "b"] {
         let fates: Vec<String> = (0..3).map(|_| posted(&mut sim, "c", to)).collect();

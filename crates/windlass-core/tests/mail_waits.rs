@@ -394,7 +394,7 @@ fn bustle(seed: u64, tight: bool) -> Program {
         }
     }
     let limits = if tight { tight_limits(seed) } else { Limits::default() };
-    b.load_with(Limits { mailbox_max: 2 + seed % 4, ..limits })
+    b.load_with(Limits { max_mailbox_messages: 2 + seed % 4, ..limits })
 }
 
 /// Actors that do anything, a few times.

@@ -421,7 +421,7 @@ fn a_net_waits_for_external_events() {
 
 #[test]
 fn a_circle_of_arcs_comes_to_the_limit() {
-    let limits = Limits { net_tokens_max: 50, ..Limits::default() };
+    let limits = Limits { max_net_tokens: 50, ..Limits::default() };
     let program =
         net(NetEnd::Quiet, |b, id| vec![Place { arcs: vec![arc("start")], ..giver(b, id, "again", &["start"], "1") }])
             .load_with(limits);

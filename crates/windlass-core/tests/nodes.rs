@@ -114,7 +114,7 @@ fn a_jump_that_never_stops_comes_to_the_limit() {
         let only = Task { rules: vec![forever], ..task("only", Action::Evaluate(b.expr("0"))) };
         NodeKind::Pipeline(Pipeline { tasks: vec![only] })
     });
-    let program = b.load_with(Limits { pipeline_task_runs_max: 40, ..Limits::default() });
+    let program = b.load_with(Limits { max_pipeline_task_runs: 40, ..Limits::default() });
     assert_eq!(code(&ran(&program)), "TaskRunsExceeded");
 }
 
@@ -257,7 +257,7 @@ fn a_rules_writes_are_made_once_even_if_a_value_must_be_fetched_in_between() {
         let last = b.evaluate(id, "last", &format!(r#"[{{"$var": "count"}}, {length}]"#));
         vec![zero, large, keep, count, last]
     });
-    let program = b.load_with(Limits { inline_bytes_max: 100, ..Limits::default() });
+    let program = b.load_with(Limits { max_inline_bytes: 100, ..Limits::default() });
     let mut sim = Sim::new(&program, echo());
     sim.values = MemoryValues::forgetful();
     sim.start().run();

@@ -174,7 +174,7 @@ fn an_entry_that_cannot_be_worked_out_fails_the_loop_and_only_lists_have_any() {
 
 #[test]
 fn entries_of_a_long_loop_leave_the_state() {
-    let limits = Limits { loop_chunk_items: 4, inline_bytes_max: 60, ..Limits::default() };
+    let limits = Limits { loop_chunk_items: 4, max_inline_bytes: 60, ..Limits::default() };
     let program = looped_with(limits, |b, id| {
         let (items, entry) = (range(b, 30), Some(b.expr(r#"{"n": {"$turn": "item"}, "pad": {"$text": 100}}"#)));
         Loop { entry, ..each(items, 3, b.evaluate(id, "body", "1")) }

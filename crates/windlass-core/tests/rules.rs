@@ -54,7 +54,7 @@ fn a_rule_that_writes_sends_another_request() {
 fn pages(times: Amount<u64>) -> Program {
     pipeline(|b| {
         let more = b.condition(json(r#"{"$get": [{"$get": [{"$var": "outcome"}, "result"]}, "more"]}"#));
-        let back = Rule { times: Some(times), ..rule(Some(more), Directive::Jump(0)) };
+        let back = Rule { max_matches: Some(times), ..rule(Some(more), Directive::Jump(0)) };
         let visit = b.expr(r#"{"last": {"$var": "_visit"}}"#);
         let end = Rule { previous: Some(visit), ..Rule::new(Directive::Continue) };
         vec![Task { rules: vec![back, end], ..task("call", b.action(r#"{"$var": "_visit"}"#)) }]
@@ -80,7 +80,7 @@ fn a_bound_may_be_computed_from_the_outcome_and_zero_never_matches() {
     let mut b = Builder::new();
     b.node(None, "pipe", |b, _| {
         let bound = Amount::Computed(b.expr(r#"{"$get": [{"$get": [{"$var": "outcome"}, "result"]}, "pages"]}"#));
-        let back = Rule { times: Some(bound), ..Rule::new(Directive::Jump(0)) };
+        let back = Rule { max_matches: Some(bound), ..Rule::new(Directive::Jump(0)) };
         NodeKind::Pipeline(Pipeline { tasks: vec![Task { rules: vec![back], ..task("call", b.action("1")) }] })
     });
     let program = b.load();
@@ -101,7 +101,7 @@ fn a_bounded_retry_counts_its_own_tries() {
             let times = bounded.then_some(Amount::Fixed(u64::MAX));
             let busy = on_code(b, "429", Directive::Retry(retry(3, secs(1))));
             let down = on_code(b, "503", Directive::Retry(retry(2, secs(1))));
-            let rules = vec![Rule { times: times.clone(), ..busy }, Rule { times, ..down }];
+            let rules = vec![Rule { max_matches: times.clone(), ..busy }, Rule { max_matches, ..down }];
             vec![Task { rules, ..task("call", b.action("1")) }]
         })
     };
@@ -126,8 +126,8 @@ fn a_bounded_retry_waits_by_its_own_tries() {
         let mut slow = retry(9, secs(1));
         slow.backoff.growth = Growth::Exponential(10.0);
         let times = Some(Amount::Fixed(5));
-        let busy = Rule { times: times.clone(), ..on_code(b, "429", Directive::Retry(retry(9, secs(1)))) };
-        let down = Rule { times, ..on_code(b, "503", Directive::Retry(slow)) };
+        let busy = Rule { max_matches: times.clone(), ..on_code(b, "429", Directive::Retry(retry(9, secs(1)))) };
+        let down = Rule { max_matches: times, ..on_code(b, "503", Directive::Retry(slow)) };
         vec![Task { rules: vec![busy, down], ..task("call", b.action("1")) }]
     });
     let mut sim = begun(&program);
@@ -140,8 +140,8 @@ fn a_bounded_retry_waits_by_its_own_tries() {
 fn tries_begin_anew_at_each_visit_and_jumps_do_not() {
     let program = pipeline(|b| {
         let down = on_code(b, "503", Directive::Retry(retry(2, secs(1))));
-        let down = Rule { times: Some(Amount::Fixed(1)), ..down };
-        let back = Rule { times: Some(Amount::Fixed(2)), ..Rule::new(Directive::Jump(0)) };
+        let down = Rule { max_matches: Some(Amount::Fixed(1)), ..down };
+        let back = Rule { max_matches: Some(Amount::Fixed(2)), ..Rule::new(Directive::Jump(0)) };
         let failed = on_code(b, "503", Directive::Fail { status: Status::Failed, error: None });
         vec![Task { rules: vec![down, failed, back], ..task("call", b.action("1")) }]
     });
@@ -239,7 +239,7 @@ fn large_facts_travel_by_reference_and_can_be_read() {
         let seen = Rule { previous: Some(trace), ..Rule::new(Directive::Continue) };
         NodeKind::Pipeline(Pipeline { tasks: vec![Task { rules: vec![seen], ..task("call", b.action("1")) }] })
     });
-    let program = b.load_with(Limits { inline_bytes_max: 1_000, ..Limits::default() });
+    let program = b.load_with(Limits { max_inline_bytes: 1_000, ..Limits::default() });
     let mut sim = begun(&program);
     let py = Value::object([("exception", Value::from("x".repeat(5_000)))]);
     sim.reply("pipe.call", TaskOutcome { facts: Value::object([("py", py)]), ..refused("py") });
@@ -327,7 +327,7 @@ fn a_guard_waits_for_values_that_are_elsewhere() {
         });
         vec![large, look]
     });
-    let program = b.load_with(Limits { inline_bytes_max: 100, ..Limits::default() });
+    let program = b.load_with(Limits { max_inline_bytes: 100, ..Limits::default() });
     let mut sim = Sim::new(&program, support::world::echo());
     sim.values = MemoryValues::forgetful();
     sim.start().run();
@@ -389,7 +389,7 @@ fn lists_are_extended_by_what_is_stored_elsewhere() {
         let twice = b.write(id, "twice", "list", WriteOp::Extend, r#"{"$node": "parts"}"#);
         vec![parts, once, twice, b.evaluate(id, "length", r#"{"$len": {"$var": "list"}}"#)]
     });
-    let program = b.load_with(Limits { inline_bytes_max: 100, ..Limits::default() });
+    let program = b.load_with(Limits { max_inline_bytes: 100, ..Limits::default() });
     let mut sim = Sim::new(&program, support::world::echo());
     sim.values = MemoryValues::forgetful();
     sim.start().run();

@@ -9,8 +9,8 @@ use windlass_core::{Suspension, SuspendedOn, Limits, Program, Status, TaskOutcom
 use windlass_value::{Duration, Value};
 
 /// A step that is given five events, with so many workers and these tries.
-fn crowd(workers: u32, tries: u64) -> Program {
-    let work = step("work", "item", "done").workers(workers).retries(retry(tries, secs(10)));
+fn crowd(max_concurrency: u32, tries: u64) -> Program {
+    let work = step("work", "item", "done").max_concurrency(max_concurrency).retries(retry(tries, secs(10)));
     let gather = step("gather", "done", "stop").join(Join::FanOut);
     steps(vec![step("split", "start", "item").fans_into(&[2]), work, gather]).load()
 }
@@ -187,12 +187,12 @@ fn a_body_that_ends_while_suspended_frees_its_slot_once() {
     for returning in [false, true] {
         let mut b = steps(vec![
             step("split", "start", "item").fans_into(&[3]),
-            step("work", "item", "done").workers(1).retries(retry(3, secs(10))).timeout(if returning { 15 } else { 5 }),
+            step("work", "item", "done").max_concurrency(1).retries(retry(3, secs(10))).timeout(if returning { 15 } else { 5 }),
             step("rescue", FAILED_KIND, "done"),
             step("gather", "done", "stop").join(Join::FanOut),
         ]);
         let NodeKind::Net(net) = &mut b.plan.nodes[0].kind else { unreachable!("a net") };
-        net.places[1].handler = Some(Handler { place: 2, times: 1 });
+        net.places[1].handler = Some(Handler { place: 2, max_uses: 1 });
         let program = b.load();
         let mut sim = begun(&program);
         give(&mut sim, "split", "[item 1; item 2; item 3]");
@@ -223,7 +223,7 @@ fn net_state(sim: &Sim) -> Option<NetState> {
 fn places_that_do_not_park_keep_their_slots() {
     let mut b = steps(vec![
         step("split", "start", "item").fans_into(&[]),
-        step("work", "item", "stop").workers(1).retries(retry(2, secs(10))),
+        step("work", "item", "stop").max_concurrency(1).retries(retry(2, secs(10))),
     ]);
     let NodeKind::Net(net) = &mut b.plan.nodes[0].kind else { unreachable!("a net") };
     net.places[1].yields_slot = false;
@@ -321,7 +321,7 @@ fn a_run_that_takes_too_long_says_who_is_still_at_work() {
     let mut b = steps(vec![
         step("split", "start", "item").fans_into(&[]),
         step("idle", "nothing", "stop"),
-        step("work", "item", "more stop").workers(1).retries(retry(2, secs(1_000))),
+        step("work", "item", "more stop").max_concurrency(1).retries(retry(2, secs(1_000))),
         step("ship", "more", "stop"),
     ]);
     b.plan.timeout = Some(secs(60));
@@ -345,7 +345,7 @@ fn a_large_fan_out_costs_as_much_per_member_as_a_small_one() {
     let evaluations = |members: usize| {
         let program = steps(vec![
             step("split", "start", "item").fans_into(&[2]),
-            step("work", "item", "done").workers(100),
+            step("work", "item", "done").max_concurrency(100),
             step("gather", "done", "stop").join(Join::FanOut),
         ])
         .load_with(Limits { slice_items: 1_000_000, ..Limits::default() });

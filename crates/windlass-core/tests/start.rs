@@ -57,7 +57,7 @@ fn what_is_no_object_replaces_the_default() {
 #[test]
 fn a_large_merged_parameter_is_stored_elsewhere() {
     let default = r#"{"a": "0123456789012345678901234567890123456789"}"#;
-    let limits = Limits { inline_bytes_max: 60, ..Limits::default() };
+    let limits = Limits { max_inline_bytes: 60, ..Limits::default() };
     let program = with_parameter(Some(default), VariableKind::Object, true, limits);
     let mut sim = Sim::new(&program, echo());
     sim.values = MemoryValues::forgetful();
@@ -69,7 +69,7 @@ fn a_large_merged_parameter_is_stored_elsewhere() {
 /// Snapshots hold the state: what was given must not be in each of them.
 #[test]
 fn a_large_input_for_a_merged_parameter_is_stored_elsewhere() {
-    let limits = Limits { inline_bytes_max: 60, ..Limits::default() };
+    let limits = Limits { max_inline_bytes: 60, ..Limits::default() };
     let program = with_parameter(Some(r#"{"a": 1}"#), VariableKind::Object, true, limits);
     let mut sim = Sim::new(&program, echo());
     sim.values = MemoryValues::forgetful();
@@ -165,7 +165,7 @@ fn a_value_has_a_depth() {
     let program = |limit: usize| {
         let mut b = Builder::new();
         b.evaluate(None, "show", "[[[1]]]");
-        b.load_with(Limits { value_depth_max: limit, ..Limits::default() })
+        b.load_with(Limits { max_value_depth: limit, ..Limits::default() })
     };
     for (limit, fails) in [(3, false), (2, true)] {
         let program = program(limit);

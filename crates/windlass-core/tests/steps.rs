@@ -68,7 +68,7 @@ fn a_target_is_the_only_one_that_gets_an_event() {
 fn sent_events_precede_the_returned_one_and_are_dropped_on_failure() {
     let program = steps(vec![
         step("first", "start", "item stop").retries(retry(2, secs(1))),
-        step("work", "item", "").workers(9),
+        step("work", "item", "").max_concurrency(9),
     ])
     .load();
     let mut sim = begun(&program);
@@ -120,7 +120,7 @@ fn what_is_meant_for_somebody_outside_is_published_and_answered() {
 fn joining(join: Join, kinds: &str) -> Program {
     steps(vec![
         step("source", "start again", &format!("{kinds} again stop")),
-        step("pair", kinds, "stop").join(join).workers(9),
+        step("pair", kinds, "stop").join(join).max_concurrency(9),
     ])
     .load()
 }
@@ -219,7 +219,7 @@ fn a_join_of_members_of_two_fan_outs_lets_both_close() {
         step("left", "start", "A").fans_into(&[3]),
         step("right", "start", "B").fans_into(&[3]),
         step("pair", "A B", "").join(every("A B", None, Surplus::Keep)),
-        step("gather", "done", "").join(Join::FanOut).workers(2),
+        step("gather", "done", "").join(Join::FanOut).max_concurrency(2),
     ])
     .load();
     let mut sim = begun(&program);
@@ -246,8 +246,8 @@ fn a_fan_out_closes_into_its_joins_once_in_the_order_of_its_members() {
     for (joins, returned, ends, expected) in cases {
         let program = steps(vec![
             step("split", "start", "item").fans_into(joins),
-            step("work", "item", "done other").workers(9),
-            step("gather", "done", "stop").join(Join::FanOut).workers(2),
+            step("work", "item", "done other").max_concurrency(9),
+            step("gather", "done", "stop").join(Join::FanOut).max_concurrency(2),
             step("beside", "other", "stop").join(Join::FanOut),
         ])
         .load();
@@ -266,8 +266,8 @@ fn a_fan_out_closes_into_its_joins_once_in_the_order_of_its_members() {
 fn members_of_a_fan_out_without_a_join_belong_to_the_one_around_it() {
     let program = steps(vec![
         step("split", "start", "group").fans_into(&[3]),
-        step("group", "group", "item").fans_into(&[]).workers(2),
-        step("work", "item", "done").workers(9),
+        step("group", "group", "item").fans_into(&[]).max_concurrency(2),
+        step("work", "item", "done").max_concurrency(9),
         step("gather", "done", "stop").join(Join::FanOut),
     ])
     .load();
@@ -288,7 +288,7 @@ fn members_of_a_fan_out_without_a_join_belong_to_the_one_around_it() {
 fn handled(times: u32) -> Program {
     steps(vec![
         step("first", "start", "risky"),
-        step("risky", "risky again", "done").handler(3, times).timeout(60).workers(2),
+        step("risky", "risky again", "done").handler(3, times).timeout(60).max_concurrency(2),
         step("last", "done", "stop").handler(3, times),
         step("rescue", FAILED_KIND, "again done"),
         step("plain", "plain", "stop"),
@@ -340,7 +340,7 @@ fn a_handler_has_a_budget_for_each_line_of_events() {
 fn another_line_of_events_has_a_budget_of_its_own_and_a_join_has_the_largest() {
     let program = steps(vec![
         step("split", "start", "item").fans_into(&[2]),
-        step("work", "item again", "done").handler(3, 1).workers(2),
+        step("work", "item again", "done").handler(3, 1).max_concurrency(2),
         step("gather", "done", "stop again").join(Join::FanOut).handler(3, 1),
         step("rescue", FAILED_KIND, "again done"),
     ])

@@ -30,7 +30,7 @@ pub trait Findings {
 
 /// How large and how deep a definition may be.
 pub fn parse_limits(limits: &Limits) -> ParseLimits {
-    ParseLimits { bytes: limits.definition_bytes_max, depth: limits.definition_depth_max }
+    ParseLimits { bytes: limits.max_definition_bytes, depth: limits.max_definition_depth }
 }
 
 /// The bytes of a source as plans hold them.

@@ -11,7 +11,7 @@ pub enum FileProblem {
     /// A folder, a socket.
     NotAFile,
     TooLarge {
-        most: u64,
+        max_bytes: u64,
     },
     /// There is nobody who could look.
     NobodyLooks,
@@ -23,7 +23,7 @@ impl fmt::Display for FileProblem {
         match self {
             FileProblem::Missing => f.write_str("it is not there"),
             FileProblem::NotAFile => f.write_str("it is not a file"),
-            FileProblem::TooLarge { most } => write!(f, "it has more than {most} bytes"),
+            FileProblem::TooLarge { max_bytes: most } => write!(f, "it has more than {most} bytes"),
             FileProblem::NobodyLooks => f.write_str("files cannot be read here"),
             FileProblem::Other(why) => f.write_str(why),
         }
@@ -33,7 +33,7 @@ impl fmt::Display for FileProblem {
 /// Whoever reads files for the front.
 pub trait Files: Send + Sync {
     /// The file's bytes, if they are not more than `most`.
-    fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, FileProblem>;
+    fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileProblem>;
     /// The path without links and without `..`; the file must be there.
     fn canonical(&self, path: &Path) -> Result<PathBuf, FileProblem>;
     /// How many bytes a file has.
@@ -45,16 +45,16 @@ pub trait Files: Send + Sync {
 pub struct Disk;
 
 impl Files for Disk {
-    fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
-        if self.size(path)? > most {
-            return Err(FileProblem::TooLarge { most });
+    fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileProblem> {
+        if self.size(path)? > max_bytes {
+            return Err(FileProblem::TooLarge { max_bytes: most: max_bytes });
         }
         let file = std::fs::File::open(path).map_err(problem)?;
         let mut bytes = Vec::new();
         // It may have grown since.
-        file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(problem)?;
-        match bytes.len() as u64 > most {
-            true => Err(FileProblem::TooLarge { most }),
+        file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(problem)?;
+        match bytes.len() as u64 > max_bytes {
+            true => Err(FileProblem::TooLarge { max_bytes: most: max_bytes }),
             false => Ok(bytes),
         }
     }

@@ -36,7 +36,7 @@ impl<'a> Reading<'a> {
 
     /// Whether the text has more bytes than a definition may have.
     pub fn is_too_large(&self) -> bool {
-        self.source.text.len() > self.limits.definition_bytes_max
+        self.source.text.len() > self.limits.max_definition_bytes
     }
 
     /// Whether a line begins with one of these, such as a key at the top of a YAML file: a text that cannot be parsed has

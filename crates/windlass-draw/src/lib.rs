@@ -26,7 +26,7 @@ pub mod text;
 mod write;
 
 pub use model::{Arrow, Drawing, EventRole, Item, Passage, Shape, State, IterationCounts, Why};
-pub use run::{NODES_MAX, RunDrawing};
+pub use run::{MAX_NODES, RunDrawing};
 pub use write::Format;
 
 use windlass_core::Event;

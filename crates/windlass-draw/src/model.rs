@@ -155,7 +155,7 @@ pub struct IterationCounts {
     pub ended: u64,
     pub failed: u64,
     /// The most that there can be, if that is known.
-    pub most: Option<u64>,
+    pub max: Option<u64>,
     /// How often the loop was entered.
     pub entries: u64,
     /// Why it ended last; None while it goes on.
@@ -296,7 +296,7 @@ impl IterationCounts {
     /// `15 turns, condition`; `15 of 100 turns` while it goes on.
     fn line(&self) -> String {
         let failed = if self.failed > 0 { format!(" ({} failed)", self.failed) } else { String::new() };
-        match (&self.reason, self.most) {
+        match (&self.reason, self.max) {
             _ if self.entries > 1 => {
                 format!("{} over {} entries{failed}", text::count(self.ended, "turn"), self.entries)
             }

@@ -46,8 +46,8 @@ fn runs_are_drawn() {
         if let Some(name) = head["run"].as_str() {
             drawing = drawing.named(name);
         }
-        if let Some(most) = head["at_most"].as_u64() {
-            drawing = drawing.at_most(most as usize);
+        if let Some(max_nodes) = head["at_most"].as_u64() {
+            drawing = drawing.with_max_nodes(max_nodes as usize);
         }
         if let Some(now) = head["as_of"].as_str() {
             drawing = drawing.as_of(Timestamp::parse_rfc3339(now).unwrap());

@@ -8,7 +8,7 @@ use serde_json::json;
 use support::{event_of, folder, plan_of, steps};
 use windlass_core::plan::Plan;
 use windlass_core::{Event, EventKind};
-use windlass_draw::{NODES_MAX, RunDrawing, State};
+use windlass_draw::{MAX_NODES, RunDrawing, State};
 use windlass_value::{Timestamp, Value};
 
 fn ring() -> Plan {
@@ -43,10 +43,10 @@ fn rounds(drawing: &mut RunDrawing, count: u64) {
 #[test]
 fn up_to_the_bound_every_run_has_its_box() {
     let mut drawing = RunDrawing::new(&ring());
-    rounds(&mut drawing, NODES_MAX as u64);
+    rounds(&mut drawing, MAX_NODES as u64);
     let drawn = drawing.finish();
     let boxes = drawn.items.iter().filter(|item| item.passage.is_some()).count();
-    assert_eq!((boxes, drawn.arrows.len()), (NODES_MAX, NODES_MAX));
+    assert_eq!((boxes, drawn.arrows.len()), (MAX_NODES, MAX_NODES));
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn what_no_page_would_draw_is_folded_too() {
 
 #[test]
 fn folding_early_or_late_draws_the_same() {
-    let draw = |at_most: usize| {
-        let mut drawing = RunDrawing::new(&ring()).at_most(at_most);
+    let draw = |max_nodes: usize| {
+        let mut drawing = RunDrawing::new(&ring()).with_max_nodes(max_nodes);
         rounds(&mut drawing, 1_000);
         drawing.finish()
     };
@@ -113,5 +113,5 @@ fn unbounded_iterations_are_one_box() {
     let drawn = drawing.finish();
     let rows = drawn.items[0].passage.as_ref().unwrap();
     let turns = rows.iterations.as_ref().unwrap();
-    assert_eq!((turns.ended, turns.failed, turns.most, rows.state), (2_000, 105, Some(5_000), State::Running));
+    assert_eq!((turns.ended, turns.failed, turns.max, rows.state), (2_000, 105, Some(5_000), State::Running));
 }

@@ -15,9 +15,9 @@ fn cel(text: &str) -> Value {
 fn a_cap_refuses_what_is_beyond_it() {
     let xml = format!("@xml('<a>{}</a>')", "<b/>".repeat(200));
     let table: [(&dyn Language, Value, MeterCaps, &str); 3] = [
-        (&Cel, cel("[1, 2, 3].all(x, x > 0)"), MeterCaps { cel_cost_max: 2, ..MeterCaps::default() }, "max_cel_cost"),
-        (&Wdl, "@range(0, 200)".into(), MeterCaps { range_items_max: 150, ..MeterCaps::default() }, "max_range_items"),
-        (&Wdl, xml.as_str().into(), MeterCaps { xml_nodes_max: 150, ..MeterCaps::default() }, "max_xml_nodes"),
+        (&Cel, cel("[1, 2, 3].all(x, x > 0)"), MeterCaps { max_cel_cost: 2, ..MeterCaps::default() }, "max_cel_cost"),
+        (&Wdl, "@range(0, 200)".into(), MeterCaps { max_range_items: 150, ..MeterCaps::default() }, "max_range_items"),
+        (&Wdl, xml.as_str().into(), MeterCaps { max_xml_nodes: 150, ..MeterCaps::default() }, "max_xml_nodes"),
     ];
     for (language, source, caps, name) in table {
         let expression = language.compile(&source, Mode::Value).unwrap_or_else(|errors| panic!("{name}: {errors:?}"));

@@ -87,7 +87,7 @@ fn compile(text: &str, mode: Mode) -> Result<Box<dyn Expression>, String> {
 
 fn eval(text: &str, fuel: u64) -> Result<Value, EvalError> {
     let expression = compile(text, Mode::Value).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let caps = MeterCaps { cel_cost_max: 10_000, ..MeterCaps::default() };
+    let caps = MeterCaps { max_cel_cost: 10_000, ..MeterCaps::default() };
     expression.eval(&Big::new(), &mut Meter::new(fuel, 1_000_000).with_caps(caps))
 }
 
@@ -126,7 +126,7 @@ fn deep_and_long_texts_are_refused() {
 
 /// As deep as is allowed takes no more than half of the stack of a thread, in a build without optimisation.
 #[test]
-fn the_deepest_texts_are_evaluated() {
+fn texts_of_maximum_depth_are_evaluated() {
     let thread = std::thread::Builder::new().stack_size(1024 * 1024).spawn(evaluate_the_deepest).expect("a thread");
     thread.join().expect("it ends");
 }

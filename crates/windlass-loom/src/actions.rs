@@ -94,12 +94,12 @@ impl Compiler<'_> {
     /// Beyond the limit nothing more is looked at: the time must not depend on what somebody wrote into a file.
     fn count_action(&mut self, span: Span) -> bool {
         self.actions += 1;
-        let most = self.limits().definition_actions_max;
-        if self.actions == most + 1 {
-            let message = format!("the definition has more than {most} actions");
+        let max = self.limits().max_definition_actions;
+        if self.actions == max + 1 {
+            let message = format!("the definition has more than {max} actions");
             self.error(codes::OVER_LIMIT, span, message, "raise `limits.definition_actions_max` in windlass.toml");
         }
-        self.actions <= most
+        self.actions <= max
     }
 
     fn action_type(&mut self, object: &mut Object, name: &str, name_span: Span) -> Option<(&'static str, ActionType)> {

@@ -44,12 +44,12 @@ impl Compiler<'_> {
                 self.error(codes::UNKNOWN_KEY, key.span, format!("unknown key `{}` in `budget`", key.text), hint);
                 continue;
             };
-            let Some(most) = self.whole_number(node, &format!("`budget.{what}`"), scope) else { continue };
-            if most == Amount::Fixed(0) {
+            let Some(max) = self.whole_number(node, &format!("`budget.{what}`"), scope) else { continue };
+            if max == Amount::Fixed(0) {
                 let message = format!("`budget.{what}` cannot be 0");
                 self.error(codes::BAD_VALUE, node.span, message, "leave it out for no budget");
             }
-            budgets.push(Budget { what: (*what).into(), most });
+            budgets.push(Budget { what: (*what).into(), max: most: max });
         }
         budgets
     }

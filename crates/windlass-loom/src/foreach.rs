@@ -48,9 +48,9 @@ impl Compiler<'_> {
     fn check_items(&mut self, node: &Node) {
         match &node.kind {
             Kind::List(items) => {
-                let most = self.limits().loop_items_max;
-                if items.len() as u64 > most {
-                    let message = format!("the array has {} items, more than the {most} allowed", items.len());
+                let max = self.limits().max_loop_items;
+                if items.len() as u64 > max {
+                    let message = format!("the array has {} items, more than the {max} allowed", items.len());
                     self.over_limit(node.span, message, "loop_items_max");
                 }
             }
@@ -84,13 +84,13 @@ impl Compiler<'_> {
     }
 
     fn check_in_flight(&mut self, node: &Node, repetitions: u64) {
-        let most = self.limits().loop_in_flight_max_azure;
+        let max = self.limits().loop_in_flight_max_azure;
         if repetitions == 0 {
-            self.error(codes::BAD_VALUE, node.span, "`repetitions` cannot be 0", format!("it is 1 to {most}"));
+            self.error(codes::BAD_VALUE, node.span, "`repetitions` cannot be 0", format!("it is 1 to {max}"));
         }
-        if repetitions > most {
+        if repetitions > max {
             let message =
-                format!("`repetitions` is {repetitions}, more than the {most} turns at once that the engine allows");
+                format!("`repetitions` is {repetitions}, more than the {max} turns at once that the engine allows");
             self.over_limit(node.span, message, "loop_in_flight_max_azure");
         }
     }

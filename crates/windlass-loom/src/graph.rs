@@ -56,7 +56,7 @@ impl Compiler<'_> {
     pub(crate) fn children(&mut self, actions: &Node, place: &Place, order: Order) -> Graph {
         let mut entries = self.entries(actions);
         // One more than is allowed, so that it is reported.
-        entries.truncate(self.limits().definition_actions_max + 1);
+        entries.truncate(self.limits().max_definition_actions + 1);
         for (index, entry) in entries.iter().enumerate() {
             // A key that is there twice was reported when the file was read.
             let repeated = actions.as_map().is_some() && entries[..index].iter().any(|other| other.name == entry.name);

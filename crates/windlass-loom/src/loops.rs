@@ -119,18 +119,18 @@ impl Compiler<'_> {
         }
     }
 
-    fn iteration_limit(&mut self, node: &Node, most: u64, key: &str, scope: ScopeId) -> Option<Amount<u64>> {
+    fn iteration_limit(&mut self, node: &Node, max: u64, key: &str, scope: ScopeId) -> Option<Amount<u64>> {
         let count = self.whole_number(node, "`limit.count`", scope)?;
         let Amount::Fixed(iterations) = count else { return Some(count) };
         if iterations == 0 {
-            let hint = format!("a loop has 1 to {most} turns; leave `count` out for the default");
+            let hint = format!("a loop has 1 to {max} turns; leave `count` out for the default");
             self.error(codes::BAD_VALUE, node.span, "`limit.count` cannot be 0", hint);
         }
-        if iterations > most {
-            let message = format!("`limit.count` is {iterations}, more than the {most} turns that the engine allows");
+        if iterations > max {
+            let message = format!("`limit.count` is {iterations}, more than the {max} turns that the engine allows");
             self.over_limit(node.span, message, key);
-        } else if iterations >= most - most / 10 {
-            let message = format!("`limit.count` is {iterations}, near the cap of {most} turns");
+        } else if iterations >= max - max / 10 {
+            let message = format!("`limit.count` is {iterations}, near the cap of {max} turns");
             self.warning(codes::NEAR_LIMIT, node.span, message, near_hint(key));
         }
         Some(count)
@@ -139,16 +139,16 @@ impl Compiler<'_> {
     fn loop_time(&mut self, node: &Node, scope: ScopeId) -> Option<Amount<Duration>> {
         let amount = self.duration(node, "`limit.timeout`", scope)?;
         let Amount::Fixed(time) = amount else { return Some(amount) };
-        let most = self.limits().loop_time_max;
+        let max = self.limits().max_loop_time;
         if time == Duration::ZERO {
             let hint = "no turn could run; leave `timeout` out for the default";
             self.error(codes::BAD_VALUE, node.span, "`limit.timeout` cannot be zero", hint);
         }
-        if time > most {
-            let message = format!("`limit.timeout` is {time}, more than the {most} that the engine allows");
+        if time > max {
+            let message = format!("`limit.timeout` is {time}, more than the {max} that the engine allows");
             self.over_limit(node.span, message, "loop_time_max");
-        } else if time.0 >= most.0 - most.0 / 10 {
-            let message = format!("`limit.timeout` is {time}, near the cap of {most}");
+        } else if time.0 >= max.0 - max.0 / 10 {
+            let message = format!("`limit.timeout` is {time}, near the cap of {max}");
             self.warning(codes::NEAR_LIMIT, node.span, message, near_hint("loop_time_max"));
         }
         Some(amount)

@@ -170,13 +170,13 @@ impl Compiler<'_> {
             return Some(Amount::Computed(self.value(&plus_one, scope)));
         }
         let Amount::Fixed(count) = self.whole_number(node, "`count`", scope)? else { return None };
-        let most = self.limits().retry_attempts_max.saturating_sub(1);
+        let max = self.limits().max_retry_attempts.saturating_sub(1);
         if count == 0 {
             let hint = "for no retries write \"type\": \"none\", or leave the policy out";
             self.error(codes::BAD_VALUE, node.span, "`count` cannot be 0", hint);
         }
-        if count > most {
-            let message = format!("`count` is {count}, more than the {most} retries that the engine allows");
+        if count > max {
+            let message = format!("`count` is {count}, more than the {max} retries that the engine allows");
             self.over_limit(node.span, message, "retry_attempts_max");
         }
         Some(Amount::Fixed(count.saturating_add(1)))

@@ -16,7 +16,7 @@ use crate::types::ActionType;
 const UNITS: &[(&str, u64)] = &[("second", 1), ("minute", 60), ("hour", 3_600), ("day", 86_400), ("week", 604_800)];
 
 /// More than a lifetime.
-const MONTHS_MAX: i64 = 1_200;
+const MAX_MONTHS: i64 = 1_200;
 
 fn is_month(unit: &str) -> bool {
     unit.trim().eq_ignore_ascii_case("month") || unit.trim().eq_ignore_ascii_case("months")
@@ -69,7 +69,7 @@ impl Compiler<'_> {
             return None;
         };
         let text = match &count.kind {
-            Kind::Number(Value::Int(number)) if (0..=MONTHS_MAX).contains(number) => {
+            Kind::Number(Value::Int(number)) if (0..=MAX_MONTHS).contains(number) => {
                 Text::synthetic(format!("@addToTime(utcNow(), {number}, 'Month')"))
             }
             Kind::Str(text) if expr::is_whole_expression(&text.text) => {
@@ -77,7 +77,7 @@ impl Compiler<'_> {
             }
             _ => {
                 let message = format!("`count` cannot be {}", count.describe());
-                let hint = format!("a whole number of months, from 0 to {MONTHS_MAX}");
+                let hint = format!("a whole number of months, from 0 to {MAX_MONTHS}");
                 self.error(codes::BAD_VALUE, count.span, message, hint);
                 return None;
             }

@@ -48,11 +48,11 @@ const OPTIONS: &[&str] = &["SingleInstance", "EnableSchemaValidation", "Suppress
 impl Compiler<'_> {
     pub(crate) fn triggers(&mut self, node: &Node) {
         let Some(object) = Object::read(node, "`triggers`", &mut self.diagnostics) else { return };
-        let most = self.limits().definition_triggers_max;
+        let max = self.limits().max_definition_triggers;
         let mut kinds = Vec::new();
         for (index, (key, node)) in object.rest().enumerate() {
-            if index == most {
-                let message = format!("the definition has more than {most} triggers");
+            if index == max {
+                let message = format!("the definition has more than {max} triggers");
                 self.over_limit(key.span, message, "definition_triggers_max");
                 break;
             }
@@ -200,10 +200,10 @@ impl Compiler<'_> {
         let concurrency = concurrency.and_then(|node| Object::read(node, "`concurrency`", &mut self.diagnostics));
         let Some(mut concurrency) = concurrency else { return };
         let bounds = (self.limits().max_trigger_runs, self.limits().max_trigger_waiting_runs);
-        for (name, most) in [("runs", bounds.0), ("maximumWaitingRuns", bounds.1)] {
+        for (name, max) in [("runs", bounds.0), ("maximumWaitingRuns", bounds.1)] {
             if let Some(node) = concurrency.take(name) {
                 match &node.kind {
-                    Kind::Number(Value::Int(number)) if (1..=most).contains(number) => {
+                    Kind::Number(Value::Int(number)) if (1..=max).contains(number) => {
                         settings.insert(name, *number);
                     }
                     _ => {
@@ -212,7 +212,7 @@ impl Compiler<'_> {
                             codes::BAD_VALUE,
                             node.span,
                             message,
-                            format!("it is a whole number from 1 to {most}"),
+                            format!("it is a whole number from 1 to {max}"),
                         );
                     }
                 }
@@ -310,9 +310,9 @@ impl Compiler<'_> {
     fn schedule(&mut self, node: &Node) -> Option<Value> {
         let mut object = Object::read(node, "`schedule`", &mut self.diagnostics)?;
         let mut kept = Map::new();
-        for (name, least, most) in [("hours", 0, 23), ("minutes", 0, 59), ("monthDays", -31, 31)] {
+        for (name, min, max) in [("hours", 0, 23), ("minutes", 0, 59), ("monthDays", -31, 31)] {
             if let Some(node) = object.take(name) {
-                kept.insert(name, self.numbers(node, name, least, most));
+                kept.insert(name, self.numbers(node, name, min, max));
             }
         }
         if let Some(node) = object.take("weekDays") {
@@ -329,7 +329,7 @@ impl Compiler<'_> {
     }
 
     /// Designers write numbers as texts here, too.
-    fn numbers(&mut self, node: &Node, name: &str, least: i64, most: i64) -> Value {
+    fn numbers(&mut self, node: &Node, name: &str, min: i64, max: i64) -> Value {
         let one = std::slice::from_ref(node);
         let mut kept = Vec::new();
         for item in node.as_list().unwrap_or(one) {
@@ -338,12 +338,12 @@ impl Compiler<'_> {
                 Kind::Str(text) => text.text.trim().parse().ok(),
                 _ => None,
             };
-            match number.filter(|number| (least..=most).contains(number)) {
+            match number.filter(|number| (min..=max).contains(number)) {
                 Some(number) => kept.push(Value::from(number)),
                 None => {
                     let message = format!("`{name}` cannot hold {}", item.describe());
                     let problem = Diagnostic::error(codes::BAD_VALUE, item.span, message);
-                    self.push(problem.hint(format!("whole numbers from {least} to {most}")));
+                    self.push(problem.hint(format!("whole numbers from {min} to {max}")));
                 }
             }
         }

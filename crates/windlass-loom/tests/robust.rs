@@ -73,7 +73,7 @@ fn a_flood_of_problems_on_one_line_is_truncated() {
 fn limits_come_from_the_options() {
     let text = r#"{"type":"until","condition":"false","actions":{},"limit":{"count":11,"timeout":"PT2M"}}"#;
     let limits =
-        Limits { max_loop_iterations: 10, loop_time_max: windlass_value::Duration::from_secs(60), ..Limits::default() };
+        Limits { max_loop_iterations: 10, max_loop_time: windlass_value::Duration::from_secs(60), ..Limits::default() };
     let source = Source::new("t.json", text);
     let problems = compile(&source, &Options { limits, ..options() }).expect_err("refused");
     let hints: Vec<_> = problems.iter().map(|problem| problem.hint.clone().unwrap_or_default()).collect();

@@ -99,13 +99,13 @@ impl Arg {
         duration(&self.text("30s")?)
     }
 
-    pub(crate) fn integer(&self, least: u32) -> Result<u32> {
-        let wrong = || self.wrong(&format!("{} = {}", self.name, least.max(2)));
+    pub(crate) fn integer(&self, min: u32) -> Result<u32> {
+        let wrong = || self.wrong(&format!("{} = {}", self.name, min.max(2)));
         let Some(Lit::Int(number)) = self.literal() else { return Err(wrong()) };
         let given: u32 = number.base10_parse().map_err(|_| wrong())?;
-        match given >= least {
+        match given >= min {
             true => Ok(given),
-            false => Err(Error::new(number.span(), format!("`{}` is at least {least}", self.name))),
+            false => Err(Error::new(number.span(), format!("`{}` is at least {min}", self.name))),
         }
     }
 

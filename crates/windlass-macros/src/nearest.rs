@@ -2,11 +2,11 @@
 
 /// None if no name is near enough to have been meant.
 pub(crate) fn nearest<'n>(wrong: &str, known: &[&'n str]) -> Option<&'n str> {
-    let most = ((wrong.chars().count() + 1) / 3).max(1);
+    let max_distance = ((wrong.chars().count() + 1) / 3).max(1);
     known
         .iter()
         .map(|name| (strsim::osa_distance(wrong, name), *name))
-        .filter(|(far, _)| *far <= most)
+        .filter(|(far, _)| *far <= max_distance)
         .min()
         .map(|(_, name)| name)
 }

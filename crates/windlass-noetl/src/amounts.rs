@@ -34,16 +34,16 @@ impl Compiler<'_> {
     }
 
     /// A whole number from `least` on, or a template that gives one.
-    pub(crate) fn count(&mut self, node: &Node, what: &str, least: u64) -> Option<Amount<u64>> {
+    pub(crate) fn count(&mut self, node: &Node, what: &str, min: u64) -> Option<Amount<u64>> {
         let number = match &node.kind {
             Kind::Number(Value::Int(number)) => u64::try_from(*number).ok(),
             Kind::Str(text) if expr::is_template(&text.text) => return Some(Amount::Computed(self.value(node))),
             Kind::Str(text) => text.text.trim().parse().ok(),
             _ => None,
         };
-        let fixed = number.filter(|number| *number >= least);
+        let fixed = number.filter(|number| *number >= min);
         if fixed.is_none() {
-            let message = format!("`{what}` is a whole number from {least} on, found {}", node.describe());
+            let message = format!("`{what}` is a whole number from {min} on, found {}", node.describe());
             self.error(codes::BAD_VALUE, node.span, message, "such as 3, or \"{{ workload.tries }}\"");
         }
         fixed.map(Amount::Fixed)
@@ -52,11 +52,11 @@ impl Compiler<'_> {
     /// How often something is tried in all. A computed number is held to the limit when it is reached.
     pub(crate) fn attempts(&mut self, node: &Node, what: &str) -> Option<Amount<u64>> {
         let amount = self.count(node, what, 1)?;
-        let most = self.limits().retry_attempts_max;
+        let max = self.limits().max_retry_attempts;
         if let Amount::Fixed(tries) = amount
-            && tries > most
+            && tries > max
         {
-            let message = format!("`{what}` is {tries}, more than the {most} tries that the engine allows");
+            let message = format!("`{what}` is {tries}, more than the {max} tries that the engine allows");
             let hint = "ask for less; whoever runs the engine can raise `limits.retry_attempts_max` in windlass.toml";
             self.error(codes::OVER_LIMIT, node.span, message, hint);
         }

@@ -302,7 +302,7 @@ impl Compiler<'_> {
             directive,
             writes: rule.writes.iter().chain(more).cloned().collect(),
             previous: rule.previous.or(keeps.filter(|_| goes_on)),
-            times: rule.times.clone(),
+            max_matches: rule.times.clone(),
         })
     }
 }

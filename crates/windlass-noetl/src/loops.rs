@@ -48,9 +48,9 @@ impl Compiler<'_> {
         let spec = object.take("spec").and_then(|node| Object::read(node, "`loop.spec`", &mut self.diagnostics));
         let in_flight = match spec {
             Some(mut spec) => {
-                let (mode, most) = (spec.take("mode"), spec.take("max_in_flight"));
+                let (mode, max) = (spec.take("mode"), spec.take("max_in_flight"));
                 fates::settle(self, spec, &fates::LOOP_SPEC, "the `spec` of a loop");
-                self.in_flight(mode, most, &["sequential", "parallel"])
+                self.in_flight(mode, max, &["sequential", "parallel"])
             }
             None => Some(Amount::Fixed(1)),
         };
@@ -74,9 +74,9 @@ impl Compiler<'_> {
         }
         let mode = object.take("mode");
         let (items, element) = (object.take_entry("collection"), object.take("element"));
-        let most = object.take("max_in_flight");
+        let max = object.take("max_in_flight");
         let in_flight = match mode {
-            Some(_) => self.in_flight(mode, most, &["sequential", "async"]),
+            Some(_) => self.in_flight(mode, max, &["sequential", "async"]),
             None => Some(Amount::Fixed(1)),
         };
         let item = match element {
@@ -101,20 +101,20 @@ impl Compiler<'_> {
                 self.error(codes::CONFLICT, key.span, message, "keep one of the two");
             }
         }
-        let (mut mode, mut most) = (object.take("mode"), object.take("max_iterations"));
+        let (mut mode, mut max) = (object.take("mode"), object.take("max_iterations"));
         let spec = object.take("spec").and_then(|node| Object::read(node, "`loop.spec`", &mut self.diagnostics));
         if let Some(mut spec) = spec {
             mode = spec.take("mode").or(mode);
-            most = spec.take("max_iterations").or(most);
+            max = spec.take("max_iterations").or(max);
             fates::settle(self, spec, &fates::WHILE_SPEC, "the `spec` of a loop with `while`");
         }
-        let iterations = most.and_then(|most| self.count(most, "max_iterations", 1));
-        if let (Some(Amount::Fixed(iterations)), Some(most)) = (&iterations, most)
+        let iterations = max.and_then(|max| self.count(max, "max_iterations", 1));
+        if let (Some(Amount::Fixed(iterations)), Some(max)) = (&iterations, max)
             && *iterations > self.limits().max_loop_iterations
         {
             let message = format!("{iterations} turns; the limit is {}", self.limits().max_loop_iterations);
             let hint = "raise `limits.loop_turns_max` in windlass.toml if this is meant";
-            self.error(codes::OVER_LIMIT, most.span, message, hint);
+            self.error(codes::OVER_LIMIT, max.span, message, hint);
         }
         if let Some(mode) = mode.filter(|mode| mode.as_str() != Some("sequential")) {
             let hint = "its turns run one after the other: leave `mode` out";
@@ -189,7 +189,7 @@ impl Compiler<'_> {
     }
 
     /// How many turns at once: one, or what `max_in_flight` says.
-    fn in_flight(&mut self, mode: Option<&Node>, most: Option<&Node>, modes: &[&str]) -> Option<Amount<u64>> {
+    fn in_flight(&mut self, mode: Option<&Node>, max: Option<&Node>, modes: &[&str]) -> Option<Amount<u64>> {
         let word = match mode {
             Some(node) => expect_text(node, "`mode`", &mut self.diagnostics)?.text.trim(),
             None => "sequential",
@@ -197,15 +197,15 @@ impl Compiler<'_> {
         let limits = self.limits();
         match word {
             "sequential" => {
-                if let Some(most) = most.filter(|most| !is_one(most)) {
+                if let Some(max) = max.filter(|most| !is_one(most)) {
                     let message = "`max_in_flight` has no effect in a sequential loop";
-                    self.no_effect(most.span, message, format!("write `mode: {}` to run turns side by side", modes[1]));
+                    self.no_effect(max.span, message, format!("write `mode: {}` to run turns side by side", modes[1]));
                 }
                 Some(Amount::Fixed(1))
             }
             word if word == modes[1] || word == "parallel" || word == "async" => {
                 let default = limits.loop_in_flight_default.clamp(1, limits.loop_in_flight_max.max(1));
-                let Some(node) = most else { return Some(Amount::Fixed(default)) };
+                let Some(node) = max else { return Some(Amount::Fixed(default)) };
                 let amount = self.count(node, "max_in_flight", 1)?;
                 if let Amount::Fixed(number) = amount
                     && number > limits.loop_in_flight_max

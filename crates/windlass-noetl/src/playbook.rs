@@ -191,9 +191,9 @@ impl<'a> Compiler<'a> {
             self.error(codes::BAD_VALUE, node.span, "the workflow has no steps", "add `- step: start`");
             return;
         }
-        let most = self.limits().definition_actions_max;
-        if items.len() > most {
-            let message = format!("the workflow has {} steps; the limit is {most}", items.len());
+        let max = self.limits().max_definition_actions;
+        if items.len() > max {
+            let message = format!("the workflow has {} steps; the limit is {max}", items.len());
             self.error(codes::OVER_LIMIT, node.span, message, "raise `limits.definition_actions_max` in windlass.toml");
         }
         self.declare_steps(items);

@@ -17,7 +17,7 @@ use crate::form::{Rule, Task, Work};
 use crate::tools::Inputs;
 
 /// Tasks of the workbook that name another, one inside the other.
-const INLINED_MAX: u32 = 8;
+const MAX_INLINE_DEPTH: u32 = 8;
 
 /// What a task is called, and where it is.
 type Label = (Arc<str>, Span);
@@ -239,7 +239,7 @@ impl<'a> Compiler<'a> {
             self.error(codes::UNKNOWN_WORKBOOK, name.span, format!("the workbook has no task `{text}`"), hint);
             return None;
         };
-        if self.here.inlined > INLINED_MAX {
+        if self.here.inlined > MAX_INLINE_DEPTH {
             let hint = "name a task that has a tool of its own";
             self.error(codes::CONFLICT, name.span, "tasks of the workbook name each other without end", hint);
             return None;

@@ -37,7 +37,7 @@ async fn what_to_do() {
 
 /// A `while` may have more turns than it has by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turns_at_most() {
+async fn max_iterations_may_exceed_the_default() {
     const TEXT: &str = "
 workload: {most: 100}
 workflow:
@@ -67,7 +67,7 @@ workflow: [{step: start, tool: {kind: noop, result: '{{ [vars.a, vars.b.c, vars.
 
 /// A computed number of tries ends at the limit, and says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tries_at_most() {
+async fn attempts_are_limited() {
     for task in [
         "eval: [{expr: '{{ outcome.status == \"error\" }}', do: retry, attempts: '{{ n }}', delay: 0}]",
         "spec: {retry: {attempts: '{{ n }}', delay: 0}}",

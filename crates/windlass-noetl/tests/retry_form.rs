@@ -95,7 +95,7 @@ async fn policies() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_without_a_loop() {
-    let text = |most: u32, rest: &str| {
+    let text = |max_attempts: u32, rest: &str| {
         step(&format!(
             "    retry:\n      - when: '{{{{ response.more }}}}'\n        then:\n          max_attempts: {most}\n          next_call: {{params: {{page: '{{{{ response.page + 1 }}}}'}}}}\n          collect: {{strategy: append, path: items}}\n{rest}"
         ))
@@ -110,7 +110,7 @@ async fn pages_without_a_loop() {
         }
     };
     // The collected list is the step's result, also after a single page, and when the policy's calls are spent.
-    for (most, last, expected) in [(100, 3, "[1,2,3]"), (100, 1, "[1]"), (2, 9, "[1,2]"), (1, 9, "[1]")] {
+    for (max_attempts, last, expected) in [(100, 3, "[1,2,3]"), (100, 1, "[1]"), (2, 9, "[1,2]"), (1, 9, "[1]")] {
         let ran = run_with(&text(most, ""), "{}", serve(last)).await;
         assert_eq!(ran.output(), said, "{most} of {last}: {:?}", ran.report.error);
     }

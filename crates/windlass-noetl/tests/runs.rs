@@ -233,7 +233,7 @@ workflow:
   - step: end
     tool: {kind: noop, result: ['{{ start.results }}', '{{ args.total }}', '{{ args.most }}', '{{ args.all | length }}', '{{ args.last }}', '{{ ctx.count }}']}
 ";
-    let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (inside, max_in_flight) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     // Nobody leaves before four are in: the loop reaches its limit, or it hangs.
     let barrier = Arc::new(tokio::sync::Barrier::new(4));
     let (counted, peak) = (inside.clone(), most.clone());

@@ -6,7 +6,7 @@ use windlass_core::Values;
 use windlass_value::{BlobHash, Stored, Value, encode};
 
 /// Bytes of decoded values that are kept at hand, roughly.
-const CACHE_BYTES_MAX: usize = 16 * 1024 * 1024;
+const MAX_CACHE_BYTES: usize = 16 * 1024 * 1024;
 
 #[derive(Default)]
 pub struct BlobCache {
@@ -89,7 +89,7 @@ impl Held {
         self.by_use.insert(self.uses, hash);
         self.bytes += size;
         // The newest always stays, however large: it is about to be used.
-        while self.bytes > CACHE_BYTES_MAX && self.values.len() > 1 {
+        while self.bytes > MAX_CACHE_BYTES && self.values.len() > 1 {
             let Some((_, oldest)) = self.by_use.pop_first() else { break };
             if let Some((_, size, _)) = self.values.remove(&oldest) {
                 self.bytes -= size;

@@ -16,7 +16,7 @@ use crate::adapter::{
 };
 use crate::blobs::BlobCache;
 use crate::codec;
-use crate::recovery::{LEVELS_OF_A_LIST, RESOLVED_LEVELS_MAX, holds_stored};
+use crate::recovery::{LEVELS_OF_A_LIST, MAX_RESOLVED_LEVELS, holds_stored};
 
 /// Commands for which a list that is used again keeps its room.
 const LISTED_AT_ONCE: usize = 64;
@@ -237,10 +237,10 @@ impl<A: Adapter> ControlLoop<A> {
 
     /// What is too large to travel inside a tick becomes a reference; of a start's input, each property by itself.
     fn slim(&mut self, kind: &mut TickKind) {
-        let cap = self.program.limits.inline_bytes_max;
+        let max_inline_bytes = self.program.limits.max_inline_bytes;
         let (blobs, parameters) = (&mut self.blobs, &self.program.plan.parameters);
         let mut slim = |value: &mut Value| {
-            if value.size_up_to(cap) > cap {
+            if value.size_up_to(max_inline_bytes) > max_inline_bytes {
                 *value = Value::Stored(Arc::new(blobs.put(value)));
             }
         };
@@ -304,7 +304,7 @@ impl<A: Adapter> ControlLoop<A> {
         let mut owed = std::mem::take(&mut self.owed);
         for command in owed.drain(..) {
             if let Some(job) = self.execute(command) {
-                let input = Box::pin(self.put_together(&job.input, RESOLVED_LEVELS_MAX)).await?;
+                let input = Box::pin(self.put_together(&job.input, MAX_RESOLVED_LEVELS)).await?;
                 let resumed = Box::pin(self.whole_answers(job.resumed.clone())).await?;
                 self.adapter.workers().run_worker(Job { resumed, ..job }, input);
             }
@@ -358,7 +358,7 @@ impl<A: Adapter> ControlLoop<A> {
     }
 
     fn is_too_large(&self, job: &Job) -> bool {
-        job.input.stored_bytes() > self.program.limits.expression_output_bytes_max as u64
+        job.input.stored_bytes() > self.program.limits.max_expression_output_bytes as u64
     }
 
     /// References can stand for far more than memory holds: such an input is never put together.
@@ -372,7 +372,7 @@ impl<A: Adapter> ControlLoop<A> {
     async fn whole_answers(&mut self, resumed: Option<Arc<ResumeData>>) -> Result<Option<Arc<ResumeData>>, RuntimeError> {
         let Some(mut resumed) = resumed else { return Ok(None) };
         for answer in &mut Arc::make_mut(&mut resumed).answers {
-            answer.value = Box::pin(self.put_together(&answer.value, RESOLVED_LEVELS_MAX)).await?;
+            answer.value = Box::pin(self.put_together(&answer.value, MAX_RESOLVED_LEVELS)).await?;
         }
         Ok(Some(resumed))
     }

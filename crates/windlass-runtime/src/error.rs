@@ -38,7 +38,7 @@ pub enum RuntimeError {
     #[error("the input does not fit the definition: {0}")]
     Input(String),
     #[error("the call of `{definition}` would be more than {most} child runs inside each other")]
-    CallDepth { definition: String, most: u64 },
+    CallDepth { definition: String, max: u64 },
     #[error("the definition has no trigger `{name}`; it has {known}")]
     NoSuchTrigger { name: String, known: String },
     /// A delivery that could not be looked at: nothing was started.

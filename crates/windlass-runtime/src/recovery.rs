@@ -160,23 +160,23 @@ pub(crate) fn stored_value(store: &dyn StoreRead, hash: &BlobHash) -> Result<Val
 
 /// Bytes of stored values that are put back into what is shown to people and programs. Beyond that a reference stays a
 /// reference: a few of them can stand for more than memory holds.
-const RESOLVED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+const MAX_RESOLVED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Levels of lists, objects and references in each other that are put together. Values hold references to values that
 /// hold references: each of them is shallow, all of them together need not be.
-pub(crate) const RESOLVED_LEVELS_MAX: usize = 400;
+pub(crate) const MAX_RESOLVED_LEVELS: usize = 400;
 
 /// A list in chunks is put together whole or not at all: the list, its chunks, their items.
 pub(crate) const LEVELS_OF_A_LIST: usize = 3;
 
 /// A value with what is stored elsewhere put back in, as long as it has a size that can be shown.
 pub fn resolve(store: &dyn StoreRead, value: &Value) -> Result<Value, RuntimeError> {
-    resolve_up_to(store, value, &mut RESOLVED_BYTES_MAX.clone())
+    resolve_up_to(store, value, &mut MAX_RESOLVED_BYTES.clone())
 }
 
 /// The same as far as so many bytes go; what is put back in is taken off.
 pub fn resolve_up_to(store: &dyn StoreRead, value: &Value, bytes: &mut u64) -> Result<Value, RuntimeError> {
-    resolve_within(store, value, bytes, RESOLVED_LEVELS_MAX)
+    resolve_within(store, value, bytes, MAX_RESOLVED_LEVELS)
 }
 
 fn resolve_within(store: &dyn StoreRead, value: &Value, left: &mut u64, levels: usize) -> Result<Value, RuntimeError> {

@@ -109,7 +109,7 @@ async fn a_definition_that_calls_itself_stops_at_the_limit() {
     let engine = engine(&store, &world);
     let mut plan =
         steps("itself").effect("work", "count", r#""@workflow().run.name""#).call("call", "itself", "{}").plan();
-    plan.limits = Some(windlass_core::Limits { call_depth_max: 3, ..support::limits() });
+    plan.limits = Some(windlass_core::Limits { max_call_depth: 3, ..support::limits() });
     let hash = added(&engine, plan);
     added(&engine, gives("itself", "another"));
     let report = end(&mut engine.start(hash, Value::Null, named("r")).await.expect("started")).await;

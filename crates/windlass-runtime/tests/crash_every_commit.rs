@@ -188,10 +188,10 @@ fn budgeted() -> Plan {
                     "retry": {"type": "fixed", "count": 2, "interval": "PT1M"}}}},
             "after": {"type": "activity", "inputs": {"activityName": "count", "input": "@variables('loopIndex')"}, "runAfter": {"inner": ["Failed"]}}}}}}"#;
     let mut plan = loom(text);
-    for (name, most) in [("outer", 7), ("inner", 3)] {
+    for (name, max_calls) in [("outer", 7), ("inner", 3)] {
         let node = plan.nodes.iter_mut().find(|node| &*node.name == name).expect("a loop");
         let NodeKind::Loop(looping) = &mut node.kind else { panic!("{name} is no loop") };
-        looping.limits.budget.push(Budget { what: CALLS.into(), most: Amount::Fixed(most) });
+        looping.limits.budget.push(Budget { what: CALLS.into(), max: Amount::Fixed(max_calls) });
     }
     plan
 }

@@ -8,7 +8,7 @@ use support::nets::{Tokens, left, ping_pong, ping_pong_tools};
 use support::plans::steps;
 use support::{World, engine_with, in_time, locked, named, options, until};
 use windlass_core::{Event, Status, TaskOutcome};
-use windlass_runtime::{Engine, EngineOptions, EventPublisher, EventReader, Keep, Request, Restart, RuntimeError};
+use windlass_runtime::{Engine, EngineOptions, EventReader, Keep, EventPublisher, Request, Restart, RuntimeError};
 use windlass_store::MemoryStore;
 use windlass_value::{Language, Value, to_json};
 
@@ -16,11 +16,11 @@ const RUN: &str = "r";
 
 const KEEPS: [Keep; 2] = [Keep::Journal, Keep::Nothing];
 
-fn engine(store: &Arc<MemoryStore>, world: &World, keep: Keep, events_kept: usize) -> Engine {
+fn engine(store: &Arc<MemoryStore>, world: &World, keep: Keep, max_buffered_events: usize) -> Engine {
     let base = options(world);
     let languages = base.languages.iter().cloned().chain([Arc::new(Tokens) as Arc<dyn Language>]).collect();
     let tools = ping_pong_tools(world.tools());
-    engine_with(store, EngineOptions { keep, events_kept, tools, languages, ..base })
+    engine_with(store, EngineOptions { keep, max_buffered_events: events_kept: max_buffered_events, tools, languages, ..base })
 }
 
 async fn rest(reader: &mut EventReader) -> Vec<Event> {

@@ -27,10 +27,10 @@ pub(crate) const VERSION: &str = "version";
 pub const PLAN: &str = "plan";
 
 /// Records read at once.
-const RECORDS_AT_ONCE: u32 = 500;
+const RECORD_PAGE_SIZE: u32 = 500;
 
 /// How often a registration is tried that others come before.
-const TRIES: usize = 20;
+const MAX_TRIES: usize = 20;
 
 /// One definition, with the version that starts take.
 #[derive(Clone, Debug)]
@@ -312,7 +312,7 @@ impl Definitions {
         let labels = CalledBy::plan(plan).labels;
         let labels: BTreeMap<String, String> =
             labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let now = real_now();
             let before = store.record(DEFINITION, &plan.name)?;
             let before = before.map(|record| definition_of(store, &record)).transpose()?;
@@ -367,13 +367,13 @@ impl Definitions {
                 return Ok((made(plan.name.clone(), version, kept, 0), true));
             }
         }
-        let why = format!("`{}` was changed by others {TRIES} times meanwhile", plan.name);
+        let why = format!("`{}` was changed by others {MAX_TRIES} times meanwhile", plan.name);
         Err(StoreError::new(StoreErrorKind::Busy, why))
     }
 
     /// Lets the triggers of a definition start runs, or not. None: there is no such definition.
     pub fn enable(&self, store: &dyn Store, name: &str, enabled: bool) -> Result<Option<Definition>, StoreError> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let Some(record) = store.record(DEFINITION, name)? else { return Ok(None) };
             let mut definition = definition_of(store, &record)?;
             if definition.removed_at.is_some() {
@@ -391,13 +391,13 @@ impl Definitions {
             self.learn_newest(store, name)?;
             return Ok(Some(definition));
         }
-        Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed by others {TRIES} times meanwhile")))
+        Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed by others {MAX_TRIES} times meanwhile")))
     }
 
     /// Takes a definition away from whatever starts it; what was said of its triggers goes with it. None: there is none.
     pub(crate) fn remove(&self, engine: &Engine, name: &str) -> Result<Option<Definition>, StoreError> {
         let store = engine.store().as_ref();
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let Some(record) = store.record(DEFINITION, name)? else { return Ok(None) };
             let mut definition = definition_of(store, &record)?;
             if definition.removed_at.is_some() {
@@ -414,7 +414,7 @@ impl Definitions {
                 return Ok(Some(definition));
             }
         }
-        Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed by others {TRIES} times meanwhile")))
+        Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed by others {MAX_TRIES} times meanwhile")))
     }
 
     /// As the store has it now.
@@ -505,7 +505,7 @@ fn each_record(
 ) -> Result<(), StoreError> {
     let mut after = String::new();
     loop {
-        let page = store.records(kind, &after, RECORDS_AT_ONCE)?;
+        let page = store.records(kind, &after, RECORD_PAGE_SIZE)?;
         let Some(last) = page.last() else { return Ok(()) };
         after = last.key.clone();
         page.into_iter().try_for_each(&mut seen)?;

@@ -32,10 +32,10 @@ const RETRY_AFTER_S: u64 = 5;
 const TOKENS_LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
 
 /// Path parameters in the audit log.
-const PARAMETER_CHARS_MAX: usize = 300;
+const MAX_PARAMETER_CHARS: usize = 300;
 
 /// How much of an answer that is no problem document is put into one.
-const REASON_BYTES_MAX: usize = 4 * 1024;
+const MAX_REASON_BYTES: usize = 4 * 1024;
 
 const SSE: &str = "text/event-stream";
 
@@ -99,7 +99,7 @@ impl Asked {
         let parameters = match request.extract_parts::<RawPathParams>().await {
             Ok(parameters) => parameters
                 .iter()
-                .map(|(name, value)| (name.to_owned(), value.chars().take(PARAMETER_CHARS_MAX).collect()))
+                .map(|(name, value)| (name.to_owned(), value.chars().take(MAX_PARAMETER_CHARS).collect()))
                 .collect(),
             Err(_) => Vec::new(),
         };
@@ -188,7 +188,7 @@ async fn answer(app: &App, asked: &Arc<Asked>, mut request: Request, next: Next)
     let (body, watched) = Watched::new(body, limits.max_request_time.to_std(), begun.at_end(app, asked, &passed));
     let mut unheard = Unheard { app, asked, passed: &passed, body: &watched, begun: &begun, is_heard: false };
     let request = Request::from_parts(parts, Body::new(body));
-    let answered = tokio::time::timeout(limits.max_answer_time.to_std(), next.run(request)).await;
+    let answered = tokio::time::timeout(limits.max_response_time.to_std(), next.run(request)).await;
     let mut answer = answered
         .unwrap_or_else(|_| too_slow("the answer took too long; what was asked may yet happen", "max_answer_time"));
     if watched.was_late() {
@@ -347,7 +347,7 @@ async fn as_problem(answer: Response) -> Response {
         return answer;
     }
     let (parts, body) = answer.into_parts();
-    let text = axum::body::to_bytes(body, REASON_BYTES_MAX).await.unwrap_or_default();
+    let text = axum::body::to_bytes(body, MAX_REASON_BYTES).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let code = match status {
         StatusCode::METHOD_NOT_ALLOWED => codes::METHOD,

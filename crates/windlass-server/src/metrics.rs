@@ -169,7 +169,7 @@ struct Now {
 }
 
 /// Tools that are told apart. Definitions name them, so there could be any number.
-const TOOLS_MAX: usize = 200;
+const MAX_TOOLS: usize = 200;
 
 impl Now {
     fn of(app: &App) -> Now {
@@ -186,7 +186,7 @@ impl Now {
 fn by_tool(counted: impl Iterator<Item = (Arc<str>, u64)>) -> BTreeMap<Arc<str>, u64> {
     let mut sums: BTreeMap<Arc<str>, u64> = BTreeMap::new();
     for (tool, count) in counted {
-        let known = sums.len() < TOOLS_MAX || sums.contains_key(&tool);
+        let known = sums.len() < MAX_TOOLS || sums.contains_key(&tool);
         *sums.entry(if known { tool } else { "other".into() }).or_default() += count;
     }
     sums

@@ -18,9 +18,9 @@ pub struct ServerOptions {
     /// Proxies in front of it: what they say of whom they ask for is believed.
     pub proxies: Vec<Range>,
     /// Connections at once; those that say nothing make room for more, and if there are none, more are told to come back.
-    pub connections_max: usize,
+    pub max_connections: usize,
     /// The same of one address (IPv6: one /64), unless it is a proxy or this machine.
-    pub connections_per_address_max: usize,
+    pub max_connections_per_address: usize,
     /// How long a remote worker may be silent before its jobs go to another.
     pub lease: Duration,
     /// How long a shutdown waits for what is being done.
@@ -40,8 +40,8 @@ impl Default for ServerOptions {
             hosts: Vec::new(),
             proxies: Vec::new(),
             rate_per_second: 20_000,
-            connections_max: 4_096,
-            connections_per_address_max: 1_024,
+            max_connections: 4_096,
+            max_connections_per_address: 1_024,
             lease: Duration::from_secs(30),
             drain: Duration::from_secs(10),
             heartbeat: Duration::from_secs(15),

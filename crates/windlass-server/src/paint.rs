@@ -19,7 +19,7 @@ use crate::App;
 use crate::timeline::Timeline;
 
 /// Runs whose drawings are kept.
-const KEPT: usize = 64;
+const MAX_CACHED_RUNS: usize = 64;
 
 /// Nobody who looks at a page notices this.
 const PATIENCE: Duration = Duration::from_millis(150);
@@ -77,7 +77,7 @@ impl Painters {
             reading: false,
         }));
         kept.push_back((which, painter.clone()));
-        if kept.len() > KEPT {
+        if kept.len() > MAX_CACHED_RUNS {
             kept.pop_front();
         }
         painter
@@ -266,7 +266,7 @@ fn live(frames: &[FrameView], above: &str, add_event: &mut dyn FnMut(EventKind, 
             _ => {}
         }
         if let Some(looping) = &frame.looping {
-            add_event(loop_started(Arc::default(), looping.most), &path, at);
+            add_event(loop_started(Arc::default(), looping.max_iterations), &path, at);
             if looping.ended > 0 {
                 let (to, failed) = (looping.ended - 1, looping.failed);
                 add_event(EventKind::LoopProgress { from: 0, to, failed }, &path, at);

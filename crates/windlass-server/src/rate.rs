@@ -30,7 +30,7 @@ impl Rates {
         let rate = |per_second: u32, pause: u32| Rate::new(per_second, per_second.saturating_mul(pause));
         Rates {
             failures: rate(limits.max_unknown_tokens_per_second, 20),
-            unproven: rate(limits.max_unproven_deliveries_per_second, 10),
+            unproven: rate(limits.max_unauthenticated_deliveries_per_second, 10),
             deliveries: rate(limits.max_deliveries_per_second, 2),
             refusals: rate(limits.max_refusals_logged_per_second, 10),
         }
@@ -171,7 +171,7 @@ mod tests {
         type Of = fn(&Rates) -> Rate;
         let table: [(Change, Of, u32, u32); 4] = [
             (|l| l.max_unknown_tokens_per_second = 3, |rates| rates.failures, 20, 60),
-            (|l| l.max_unproven_deliveries_per_second = 7, |rates| rates.unproven, 50, 70),
+            (|l| l.max_unauthenticated_deliveries_per_second = 7, |rates| rates.unproven, 50, 70),
             (|l| l.max_deliveries_per_second = 9, |rates| rates.deliveries, 200, 18),
             (|l| l.max_refusals_logged_per_second = 2, |rates| rates.refusals, 100, 20),
         ];

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tower_http::catch_panic::CatchPanicLayer;
 use windlass_store::StoreError;
 
-use crate::api::take::BodyBytesMax;
+use crate::api::take::MaxBodyBytes;
 use crate::audit::AuditError;
 use crate::auth::Public;
 use crate::auth::gate::gate;
@@ -44,13 +44,13 @@ pub fn layered(routes: Router<App>, app: App) -> Router {
         Problem::new(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD, detail)
             .hint("GET /api/v1/openapi.json lists the routes")
     };
-    let body_bytes_max = app.options.limits.max_body_bytes;
+    let max_body_bytes = app.options.limits.max_body_bytes;
     routes
         .method_not_allowed_fallback(not_so)
         .layer(from_fn(gate))
         .fallback(page::page)
-        .layer(DefaultBodyLimit::max(body_bytes_max))
-        .layer(Extension(BodyBytesMax(body_bytes_max)))
+        .layer(DefaultBodyLimit::max(max_body_bytes))
+        .layer(Extension(MaxBodyBytes(max_body_bytes)))
         .layer(CatchPanicLayer::custom(edge::panicked))
         .layer(from_fn_with_state(app.clone(), edge::edge))
         .with_state(app)

@@ -8,7 +8,7 @@ use windlass_core::{Event, EventKind, Status};
 use windlass_value::{Timestamp, known};
 
 /// Entries that are kept. Of what is inside of turns, the oldest go first.
-const ENTRIES_MAX: usize = 5_000;
+const MAX_ENTRIES: usize = 5_000;
 
 /// One time that something began.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +70,7 @@ impl Timeline {
         };
         self.entries.insert(event.seq, entry);
         self.open.insert(event.path.clone(), event.seq);
-        if self.entries.len() > ENTRIES_MAX {
+        if self.entries.len() > MAX_ENTRIES {
             self.drop_oldest();
         }
     }
@@ -198,7 +198,7 @@ mod tests {
     fn the_newest_iterations_are_kept() {
         let mut timeline = Timeline::new(&Plan::new("x", "loom", "{}"));
         add(&mut timeline, 1, "step.started", "sync", "{}");
-        let iterations = ENTRIES_MAX as u64 + 10;
+        let iterations = MAX_ENTRIES as u64 + 10;
         for iteration in 0..iterations {
             add(&mut timeline, 2 + iteration * 2, "loop.iteration.started", &format!("sync[{iteration}]"), "{}");
             add(
@@ -210,7 +210,7 @@ mod tests {
             );
         }
         assert_eq!(timeline.inside("", 0).count(), 1, "what is in no turn stays");
-        assert_eq!(timeline.inside("sync", 0).count(), ENTRIES_MAX - 1);
+        assert_eq!(timeline.inside("sync", 0).count(), MAX_ENTRIES - 1);
         assert_eq!(timeline.dropped, 11);
     }
 }

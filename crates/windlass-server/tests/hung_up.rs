@@ -84,8 +84,8 @@ async fn who_asks_and_hangs_up_does_not_make_the_store_be_written_again() {
         let _ = once(world.send(request(Method::GET, "/readyz", None))).await;
     }
     in_time(async { while world.get("/readyz").await.status != 200 {} }).await;
-    let (written, most) = (store.syncs() - before, 1 + begun.elapsed().as_secs());
-    assert!((1..=most).contains(&written), "{written} times, not {most}");
+    let (written, max_writes) = (store.syncs() - before, 1 + begun.elapsed().as_secs());
+    assert!((1..=max_writes).contains(&written), "{written} times, not {max_writes}");
 }
 
 /// A run is removed for whoever shows a list as well, though nobody waits for the answer.

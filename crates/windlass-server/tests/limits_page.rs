@@ -10,8 +10,15 @@ const BEGIN: &str = "<!-- limits: UPDATE=1 cargo test -p windlass-server limits_
 const END: &str = "<!-- end of limits -->\n";
 
 fn table() -> String {
-    let ServerOptions { rate_per_second, connections_max, connections_per_address_max, lease, drain, limits, .. } =
-        ServerOptions::default();
+    let ServerOptions {
+        rate_per_second,
+        max_connections: connections_max,
+        max_connections_per_address: connections_per_address_max,
+        lease,
+        drain,
+        limits,
+        ..
+    } = ServerOptions::default();
     let span = |span: std::time::Duration| Duration::from_secs(span.as_secs()).to_string();
     let mut rows = vec![
         ("rate", rate_per_second.to_string(), "Requests of one token in a second, and as many at once after a pause."),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::{OptionalExtension, Params, Transaction, params};
-use windlass_store::backend::REMOVED_AT_ONCE;
+use windlass_store::backend::MAX_REMOVED_PER_CALL;
 use windlass_store::{RUN_FORMAT, Removable, Removed, RemovedAll, StoreClean, StoreError, Swept};
 use windlass_value::{BlobHash, Timestamp};
 
@@ -17,11 +17,11 @@ use crate::schema::unfinished;
 use crate::trouble::Outcome;
 
 /// Rows, and roughly bytes, that one call of `sweep` frees.
-const ROWS_AT_ONCE: u32 = 256;
-const BYTES_AT_ONCE: u64 = 16 * 1024 * 1024;
+const MAX_ROWS_PER_SWEEP: u32 = 256;
+const MAX_BYTES_PER_SWEEP: u64 = 16 * 1024 * 1024;
 
 /// A transaction that has taken this long takes up no further run: others want to write. Its commit comes on top.
-const HELD_UP_MAX: Duration = Duration::from_millis(25);
+const MAX_WRITE_TIME: Duration = Duration::from_millis(25);
 
 /// A run, `?1`, and all below it, parents first.
 macro_rules! tree {
@@ -98,14 +98,14 @@ impl StoreClean for SqliteStore {
     }
 
     fn remove(&self, run: &str, before: Timestamp) -> Result<Removed, StoreError> {
-        self.write(|transaction| remove(transaction, run, before, &mut { REMOVED_AT_ONCE }))
+        self.write(|transaction| remove(transaction, run, before, &mut { MAX_REMOVED_PER_CALL }))
     }
 
     fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<RemovedAll, StoreError> {
         self.write(|transaction| {
-            let (mut left, mut all, began) = (REMOVED_AT_ONCE, RemovedAll::default(), Instant::now());
+            let (mut left, mut all, began) = (MAX_REMOVED_PER_CALL, RemovedAll::default(), Instant::now());
             for run in runs {
-                if left == 0 || (all.runs > 0 && began.elapsed() >= HELD_UP_MAX) {
+                if left == 0 || (all.runs > 0 && began.elapsed() >= MAX_WRITE_TIME) {
                     break;
                 }
                 let removed = remove(transaction, run, before, &mut left)?;
@@ -121,7 +121,7 @@ impl StoreClean for SqliteStore {
 
     fn sweep(&self) -> Result<Swept, StoreError> {
         self.write(|transaction| {
-            let mut sweeper = Sweeper { transaction, rows: ROWS_AT_ONCE, swept: Swept::default() };
+            let mut sweeper = Sweeper { transaction, rows: MAX_ROWS_PER_SWEEP, swept: Swept::default() };
             sweeper.sweep()?;
             Ok(sweeper.swept)
         })
@@ -179,7 +179,7 @@ impl Sweeper<'_> {
     }
 
     fn is_full(&self) -> bool {
-        self.rows == 0 || self.swept.bytes >= BYTES_AT_ONCE
+        self.rows == 0 || self.swept.bytes >= MAX_BYTES_PER_SWEEP
     }
 
     /// A run that has left.

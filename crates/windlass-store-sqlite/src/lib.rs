@@ -25,7 +25,7 @@ use crate::trouble::Outcome;
 use crate::turnstile::Turnstile;
 
 /// How many idle connections for reading are kept.
-const READERS_KEPT: usize = 4;
+const MAX_IDLE_READERS: usize = 4;
 
 pub struct SqliteStore {
     file: PathBuf,
@@ -131,7 +131,7 @@ impl SqliteStore {
 
     fn keep_reader(&self, connection: Connection) {
         let mut readers = locked(&self.readers);
-        if readers.len() < READERS_KEPT {
+        if readers.len() < MAX_IDLE_READERS {
             readers.push(connection);
         }
     }

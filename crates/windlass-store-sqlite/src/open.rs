@@ -46,9 +46,9 @@ impl Default for SqliteOptions {
 }
 
 /// Above this the log file is cut when it starts over; below, its blocks are used again without asking the disk.
-const LOG_BYTES_KEPT: u64 = 64 * 1024 * 1024;
+const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
 
-const STATEMENTS_KEPT: usize = 64;
+const MAX_CACHED_STATEMENTS: usize = 64;
 
 pub(crate) fn open_writer(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
     make_if_missing(directory, file, options)?;
@@ -72,7 +72,7 @@ pub(crate) fn settle(connection: &Connection, file: &Path) -> Result<(), StoreEr
 fn connect(file: &Path, flags: OpenFlags, options: &SqliteOptions) -> Outcome<Connection> {
     let connection = Connection::open_with_flags(file, flags)?;
     connection.busy_timeout(options.patience)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    connection.set_prepared_statement_cache_capacity(MAX_CACHED_STATEMENTS);
     Ok(connection)
 }
 
@@ -91,7 +91,7 @@ fn check_and_set(connection: Connection, file: &Path, options: &SqliteOptions) -
     // Plans do not depend on what is bound, so a statement is prepared once and not again with every new number.
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "wal_autocheckpoint", options.checkpoint_pages)?;
-    connection.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES_KEPT, |_| Ok(()))?;
+    connection.pragma_update_and_check(None, "journal_size_limit", MAX_LOG_BYTES, |_| Ok(()))?;
     if let Some(pages) = options.max_pages {
         connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
     }

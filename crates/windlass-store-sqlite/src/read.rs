@@ -81,14 +81,14 @@ impl StoreRead for SqliteStore {
         self.first(&sql, params![hash.0, run], blob_body)
     }
 
-    fn snapshot(&self, run: &str, at_most: Option<u64>) -> Result<Option<SnapshotRow>, StoreError> {
-        let at_most = at_most.map_or(i64::MAX, |tick| i64::try_from(tick).unwrap_or(i64::MAX));
+    fn snapshot(&self, run: &str, max_tick: Option<u64>) -> Result<Option<SnapshotRow>, StoreError> {
+        let max_tick = max_tick.map_or(i64::MAX, |tick| i64::try_from(tick).unwrap_or(i64::MAX));
         let sql = format!(
             "SELECT {SNAPSHOT_COLUMNS} FROM snapshots
              WHERE run = ?1 AND tick <= ?2 ORDER BY tick DESC LIMIT 1"
         );
         self.of_run(run, |transaction, number| {
-            Ok(self.all_in(transaction, &sql, params![number, at_most], snapshot_row)?.pop())
+            Ok(self.all_in(transaction, &sql, params![number, max_tick], snapshot_row)?.pop())
         })
     }
 

@@ -35,25 +35,25 @@ impl StoreScan for SqliteStore {
         })
     }
 
-    fn counts(&self, filter: &RunFilter, most: u32) -> Result<Vec<StatusCount>, StoreError> {
+    fn counts(&self, filter: &RunFilter, max_per_status: u32) -> Result<Vec<StatusCount>, StoreError> {
         let wanted: Vec<RunStatus> = match statuses(filter)[..] {
             [None] => RunStatus::ALL.into(),
             ref some => some.iter().copied().flatten().collect(),
         };
-        let (passes, most) = match filter.is_narrow() {
-            true => (vec![None], most.saturating_mul(COUNTED_OF_ONE)),
-            false => (wanted.iter().copied().map(Some).collect(), most),
+        let (passes, max_runs) = match filter.is_narrow() {
+            true => (vec![None], max_per_status.saturating_mul(COUNTED_OF_ONE)),
+            false => (wanted.iter().copied().map(Some).collect(), max_per_status),
         };
         self.read(|transaction| {
             let mut counts = Vec::new();
             for status in passes {
                 let query = Query::of(filter, status);
                 let mut select = transaction.prepare_cached(&query.sql_of_counts())?;
-                let numbers = [Value::from(i64::MAX), Value::from(i64::from(most))];
+                let numbers = [Value::from(i64::MAX), Value::from(i64::from(max_runs))];
                 let parameters = params_from_iter(numbers.into_iter().chain(query.parameters));
                 let rows = select.query_map(parameters, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
                 let rows = rows.collect::<rusqlite::Result<Vec<(String, u64, u64)>>>()?;
-                let more = rows.iter().map(|(_, looked, _)| looked).sum::<u64>() >= u64::from(most);
+                let more = rows.iter().map(|(_, looked, _)| looked).sum::<u64>() >= u64::from(max_runs);
                 let counted = rows.into_iter().filter_map(|(word, _, runs)| Some((RunStatus::parse(&word)?, runs)));
                 let counted = counted.filter(|(status, runs)| *runs > 0 && wanted.contains(status));
                 counts.extend(counted.map(|(status, runs)| StatusCount { status, runs, more }));

@@ -111,11 +111,11 @@ fn size_limit(file: &Path) -> Option<u64> {
     let log = format!("{}-wal", file.display());
     let bytes = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
     let largest = bytes(file).max(bytes(Path::new(&log)));
-    (largest + LARGEST_WRITE >= limit).then_some(limit)
+    (largest + MAX_WRITE_BYTES >= limit).then_some(limit)
 }
 
 /// The most that SQLite writes at once: a page, and what the log puts before it.
-const LARGEST_WRITE: u64 = 64 * 1024 + 24;
+const MAX_WRITE_BYTES: u64 = 64 * 1024 + 24;
 
 #[cfg(test)]
 mod tests {

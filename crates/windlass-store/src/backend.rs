@@ -7,4 +7,4 @@ pub use crate::verify::JournalCheck;
 pub const COUNTED_OF_ONE: u32 = 10;
 
 /// Runs that one call of `remove` takes at most.
-pub const REMOVED_AT_ONCE: usize = 500;
+pub const MAX_REMOVED_PER_CALL: usize = 500;

@@ -56,7 +56,7 @@ pub trait StoreRead: Send + Sync {
     /// A value that this run has written; None if only others have.
     fn blob_of_run(&self, run: &str, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError>;
     /// The newest snapshot at or before a tick number; None for `at_most` means the newest of all.
-    fn snapshot(&self, run: &str, at_most: Option<u64>) -> Result<Option<SnapshotRow>, StoreError>;
+    fn snapshot(&self, run: &str, max_tick: Option<u64>) -> Result<Option<SnapshotRow>, StoreError>;
     /// The oldest snapshot that is kept.
     fn oldest_snapshot(&self, run: &str) -> Result<Option<SnapshotRow>, StoreError>;
     /// Journal rows that hold ticks numbered `from` or higher, in order, at most `limit` rows.
@@ -90,7 +90,7 @@ pub trait StoreScan: Send + Sync {
     /// How many runs fit a filter, for each status that any of them has. Only the newest are counted, so that it costs no
     /// more where there are very many: `most` of each status; or, if the filter names a definition or a parent, ten times
     /// as many of those.
-    fn counts(&self, filter: &RunFilter, most: u32) -> Result<Vec<StatusCount>, StoreError>;
+    fn counts(&self, filter: &RunFilter, max_per_status: u32) -> Result<Vec<StatusCount>, StoreError>;
     /// Unfinished runs whose timer is due, earliest first.
     fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunRow>, StoreError>;
     /// When the earliest timer of all is due.

@@ -36,20 +36,20 @@ pub enum CommitMoment {
 #[derive(Clone, Copy, Debug)]
 pub struct WriterLimits {
     /// How much one commit takes at most.
-    pub group_batches_max: usize,
-    pub group_bytes_max: usize,
+    pub max_group_batches: usize,
+    pub max_group_bytes: usize,
     /// How much waits before `submit` blocks.
-    pub queue_batches_max: usize,
-    pub queue_bytes_max: usize,
+    pub max_queue_batches: usize,
+    pub max_queue_bytes: usize,
 }
 
 impl Default for WriterLimits {
     fn default() -> WriterLimits {
         WriterLimits {
-            group_batches_max: 512,
-            group_bytes_max: 8 * 1024 * 1024,
-            queue_batches_max: 8_192,
-            queue_bytes_max: 64 * 1024 * 1024,
+            max_group_batches: 512,
+            max_group_bytes: 8 * 1024 * 1024,
+            max_queue_batches: 8_192,
+            max_queue_bytes: 64 * 1024 * 1024,
         }
     }
 }
@@ -225,7 +225,7 @@ impl Shared {
     }
 
     fn is_full(&self, queue: &Queue) -> bool {
-        queue.waiting.len() >= self.limits.queue_batches_max || queue.bytes >= self.limits.queue_bytes_max
+        queue.waiting.len() >= self.limits.max_queue_batches || queue.bytes >= self.limits.max_queue_bytes
     }
 
     fn hand_over(&self, mut queue: MutexGuard<'_, Queue>, batches: Vec<(RunBatch, Reply)>) {
@@ -322,8 +322,8 @@ impl Queue {
     /// At least one, however large it is.
     fn take_group(&mut self, limits: &WriterLimits) -> Vec<Waiting> {
         let (mut count, mut bytes) = (0, 0);
-        for waiting in self.waiting.iter().take(limits.group_batches_max) {
-            if count > 0 && bytes + waiting.bytes > limits.group_bytes_max {
+        for waiting in self.waiting.iter().take(limits.max_group_batches) {
+            if count > 0 && bytes + waiting.bytes > limits.max_group_bytes {
                 break;
             }
             count += 1;

@@ -113,7 +113,7 @@ fn what_arrives_during_a_commit_is_the_next_group() {
 #[test]
 fn a_group_has_limits() {
     let gate = Gate::new();
-    let limits = WriterLimits { group_batches_max: 3, group_bytes_max: 1_000, ..WriterLimits::default() };
+    let limits = WriterLimits { max_group_batches: 3, max_group_bytes: 1_000, ..WriterLimits::default() };
     let writer = GroupWriter::with(gate.store.clone(), limits, None).expect("a writer");
     let (sender, answers) = mpsc::channel();
     let sizes = [1, 1, 1, 1, 1, 600, 600, 5_000, 1];
@@ -130,7 +130,7 @@ fn a_group_has_limits() {
 #[test]
 fn a_full_queue_gives_the_batch_back_or_blocks() {
     let gate = Gate::new();
-    let limits = WriterLimits { queue_batches_max: 2, ..WriterLimits::default() };
+    let limits = WriterLimits { max_queue_batches: 2, ..WriterLimits::default() };
     let writer = GroupWriter::with(gate.store.clone(), limits, None).expect("a writer");
     let (sender, answers) = mpsc::channel();
     writer.submit(tick("r", 0, vec![0]), reply(0, &sender));
@@ -182,7 +182,7 @@ fn submit_here_commits_on_the_callers_thread_when_nobody_else_does() {
 fn a_reply_may_submit_again() {
     let store = Arc::new(MemoryStore::new());
     store.append(vec![creation("r")]).expect("append");
-    let limits = WriterLimits { queue_batches_max: 1, ..WriterLimits::default() };
+    let limits = WriterLimits { max_queue_batches: 1, ..WriterLimits::default() };
     let writer = Arc::new(GroupWriter::with(store.clone(), limits, None).expect("a writer"));
     let (sender, answers) = mpsc::channel();
     let (again, result_sender) = (writer.clone(), sender.clone());

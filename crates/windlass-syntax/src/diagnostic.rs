@@ -99,7 +99,7 @@ pub struct Report {
 }
 
 /// The most problems that are kept of each severity: beyond that, nobody reads them.
-const KEPT_MAX: usize = 1_000;
+const MAX_KEPT: usize = 1_000;
 
 /// The problems of one file.
 #[derive(Clone, Debug, Default)]
@@ -120,7 +120,7 @@ impl Diagnostics {
             Severity::Warning => &mut self.warnings,
         };
         *count += 1;
-        if *count <= KEPT_MAX {
+        if *count <= MAX_KEPT {
             self.kept.push(diagnostic);
         }
     }
@@ -139,7 +139,7 @@ impl Diagnostics {
 
     /// How many were too many to keep.
     pub fn left_out(&self) -> usize {
-        self.errors.saturating_sub(KEPT_MAX) + self.warnings.saturating_sub(KEPT_MAX)
+        self.errors.saturating_sub(MAX_KEPT) + self.warnings.saturating_sub(MAX_KEPT)
     }
 
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Diagnostic> {

@@ -30,7 +30,7 @@ pub fn parse_json(source: &Source, limits: ParseLimits, diagnostics: &mut Diagno
     }
     // Editors on Windows begin a file with a byte order mark; it says nothing in UTF-8.
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut parser = Parser { text, at: start, depth_max: limits.depth.min(DEPTH_CEILING), diagnostics };
+    let mut parser = Parser { text, at: start, max_depth: limits.depth.min(DEPTH_CEILING), diagnostics };
     match parser.document() {
         Ok(node) => Some(node),
         Err(problem) => {
@@ -52,7 +52,7 @@ type Parsed<T> = Result<T, Box<Diagnostic>>;
 struct Parser<'a> {
     text: &'a str,
     at: usize,
-    depth_max: usize,
+    max_depth: usize,
     diagnostics: &'a mut Diagnostics,
 }
 
@@ -75,8 +75,8 @@ impl Parser<'_> {
     }
 
     fn value(&mut self, depth: usize) -> Parsed<Node> {
-        if depth > self.depth_max {
-            let message = format!("the file nests deeper than {}", self.depth_max);
+        if depth > self.max_depth {
+            let message = format!("the file nests deeper than {}", self.max_depth);
             let problem = Diagnostic::error(TOO_DEEP, Span::new(self.at, self.at + 1), message);
             return Err(Box::new(
                 problem.hint("raise `limits.definition_depth_max` in windlass.toml if this is meant"),

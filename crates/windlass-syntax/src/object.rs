@@ -109,15 +109,15 @@ pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str
 }
 
 /// More names than this help nobody.
-const NAMES_SHOWN_MAX: usize = 24;
+const MAX_NAMES_SHOWN: usize = 24;
 
 /// Names for a sentence, each once, in order.
 pub fn list_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<&str> = names.into_iter().collect();
     names.sort_unstable_by_key(|name| name.to_lowercase());
     names.dedup();
-    let shown: Vec<String> = names.iter().take(NAMES_SHOWN_MAX).map(|name| format!("`{name}`")).collect();
-    match names.len().saturating_sub(NAMES_SHOWN_MAX) {
+    let shown: Vec<String> = names.iter().take(MAX_NAMES_SHOWN).map(|name| format!("`{name}`")).collect();
+    match names.len().saturating_sub(MAX_NAMES_SHOWN) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }

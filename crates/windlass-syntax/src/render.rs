@@ -13,10 +13,10 @@ pub enum Colour {
 }
 
 /// Places further apart than this many lines get excerpts of their own.
-const TOGETHER_LINES: usize = 40;
+const MAX_EXCERPT_DISTANCE_LINES: usize = 40;
 
 /// Lines of more bytes than this are shown in part.
-const LINE_BYTES_MAX: usize = 1_000;
+const MAX_LINE_BYTES: usize = 1_000;
 
 pub(crate) fn render(diagnostic: &Diagnostic, source: &Source, colour: Colour) -> String {
     let level = match diagnostic.severity {
@@ -25,7 +25,7 @@ pub(crate) fn render(diagnostic: &Diagnostic, source: &Source, colour: Colour) -
     };
     let title = level.primary_title(diagnostic.message.as_str()).id(diagnostic.code);
     let group = match line_of(source, diagnostic.span) {
-        line if line.end - line.start > LINE_BYTES_MAX => {
+        line if line.end - line.start > MAX_LINE_BYTES => {
             title.element(origin(source, diagnostic.span)).element(part(source, diagnostic.span, line))
         }
         _ => whole(title, diagnostic, source),
@@ -42,7 +42,7 @@ pub(crate) fn render(diagnostic: &Diagnostic, source: &Source, colour: Colour) -
 fn whole<'a>(title: Title<'a>, diagnostic: &'a Diagnostic, source: &'a Source) -> Group<'a> {
     let short = |label: &&crate::Label| {
         let line = line_of(source, label.span);
-        line.end - line.start <= LINE_BYTES_MAX
+        line.end - line.start <= MAX_LINE_BYTES
     };
     let near = |label: &&crate::Label| near(source, diagnostic.span, label.span);
     let labels = || diagnostic.labels.iter().filter(short);
@@ -85,7 +85,7 @@ fn footer<'a>(mut group: Group<'a>, diagnostic: &'a Diagnostic) -> Group<'a> {
 }
 
 fn near(source: &Source, a: Span, b: Span) -> bool {
-    source.position(a.start).line.abs_diff(source.position(b.start).line) <= TOGETHER_LINES
+    source.position(a.start).line.abs_diff(source.position(b.start).line) <= MAX_EXCERPT_DISTANCE_LINES
 }
 
 /// Only the lines in question are handed on, so that a large file costs nothing.
@@ -124,7 +124,7 @@ fn on_first_line(source: &Source, span: Span, lines: Span) -> Range<usize> {
 /// The line of a place with a caret under it, and nothing else.
 pub fn excerpt_of(source: &Source, span: Span) -> String {
     let line = line_of(source, span);
-    let snippet = match line.end - line.start > LINE_BYTES_MAX {
+    let snippet = match line.end - line.start > MAX_LINE_BYTES {
         true => part(source, span, line),
         false => excerpt(source, span, None, []),
     };

@@ -16,8 +16,8 @@ use programs::{INSTALL, programs};
 /// Then the server ends at once, and its folder goes.
 const WATCH: &str =
     r#"exec 3<&0; "$@" 3<&- & server=$!; (read -r _ <&3; kill -QUIT $server) & wait $server; rm -rf "$0""#;
-const START_MAX: Duration = Duration::from_secs(120);
-const TRIES: usize = 3;
+const MAX_START_TIME: Duration = Duration::from_secs(120);
+const MAX_START_ATTEMPTS: usize = 3;
 
 /// A running server. It answers on loopback and on a socket, with the user `windlass` and the password `tests`.
 pub struct PostgresServer {
@@ -32,7 +32,7 @@ impl PostgresServer {
         let programs = programs().ok_or(INSTALL)?;
         let mut started = Err(String::new());
         // A port that was free may be somebody else's by the time the server wants it.
-        for _ in 0..TRIES {
+        for _ in 0..MAX_START_ATTEMPTS {
             let folder = new_folder().map_err(|error| format!("there is no folder for Postgres: {error}"))?;
             started = PostgresServer::start_in(&programs, &folder);
             if started.is_ok() {
@@ -67,7 +67,7 @@ impl PostgresServer {
     /// Polls until it answers: there is nothing to listen to before it does.
     fn wait(&mut self, programs: &Path) -> Result<(), String> {
         let begin = Instant::now();
-        while begin.elapsed() < START_MAX {
+        while begin.elapsed() < MAX_START_TIME {
             let mut ready = Command::new(programs.join("pg_isready"));
             ready.args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()]);
             if ready.status().is_ok_and(|status| status.success()) {
@@ -78,7 +78,7 @@ impl PostgresServer {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        Err(format!("postgres did not answer within {START_MAX:?}: {}", self.log()))
+        Err(format!("postgres did not answer within {MAX_START_TIME:?}: {}", self.log()))
     }
 
     fn log(&self) -> String {

@@ -35,8 +35,8 @@ fn check(what: &str, reference: &Reference, trial: &Trial<'_>, result: &Value, k
     let effects = trial.effects();
     let keys = |effects: &BTreeMap<(String, String), u64>| effects.keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&effects), keys(&reference.effects), "{what}: other effects");
-    let most = effects.values().copied().max().unwrap_or(0);
-    assert!(most <= 1 + kills, "{what}: an effect ran {most} times after {kills} kills");
+    let max = effects.values().copied().max().unwrap_or(0);
+    assert!(max <= 1 + kills, "{what}: an effect ran {max} times after {kills} kills");
 }
 
 fn was_killed(output: &std::process::Output) -> bool {

@@ -85,14 +85,14 @@ fn register(server: &Server, service: &TestService) {
 type Accepted = BTreeMap<String, String>;
 
 /// Starts runs over several connections until the server is gone or so many were accepted.
-fn load(server: &Server, round: usize, most: usize, accepted: &mut Accepted) {
+fn load(server: &Server, round: usize, max_runs: usize, accepted: &mut Accepted) {
     let done = AtomicBool::new(false);
     let from_all = std::thread::scope(|scope| {
         let one = |line: usize| {
             let (mut client, done) = (server.client(), &done);
             move || {
                 let mut mine = Accepted::new();
-                for number in 0..most / 8 {
+                for number in 0..max_runs / 8 {
                     let definition = DEFINITIONS[1 + (line + number) % (DEFINITIONS.len() - 1)].0;
                     let id = format!("r{round}-{line}-{number}");
                     match client.start(definition, &id, &json!({ "me": id })) {

@@ -11,7 +11,7 @@ use windlass_value::{Timestamp, Value};
 use crate::schema::{Misfit, Schema};
 
 /// Problems of one answer that are told.
-const MISFITS_TOLD: usize = 20;
+const MAX_REPORTED_VIOLATIONS: usize = 20;
 
 /// What a run asks.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,7 +128,7 @@ impl Approval {
     pub(crate) async fn check(&self, data: &Value) -> Result<(), Refused> {
         let Some(schema) = self.form.get("schema").filter(|schema| !schema.is_null()) else { return Ok(()) };
         let schema = Schema::compile(schema, None).map_err(Refused::Unusable)?;
-        match schema.misfits(data, MISFITS_TOLD).await {
+        match schema.misfits(data, MAX_REPORTED_VIOLATIONS).await {
             Ok(misfits) if misfits.is_empty() => Ok(()),
             Ok(misfits) => Err(Refused::Misfits(misfits)),
             Err(why) => Err(Refused::Unchecked(why)),

@@ -75,7 +75,7 @@ pub(crate) const REGISTRATION: Registration = Registration { info: &INFO, build:
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
     /// The most decoded bytes of a reply's body that are read.
-    pub reply_bytes_max: usize,
+    pub max_reply_bytes: usize,
     /// What may be called: `windlass run` trusts its file, a server does not.
     pub outbound: Outbound,
     pub user_agent: String,
@@ -84,31 +84,31 @@ pub struct HttpOptions {
     /// Time until a connection is made, unless the call says otherwise.
     pub connect_timeout: Duration,
     /// The most redirects that one request follows.
-    pub redirects_max: usize,
+    pub max_redirects: usize,
     /// Wait before an accepted request is asked for its result, if its server does not say.
     pub poll_wait: Duration,
     /// The longest such wait that a server may ask for.
-    pub poll_wait_max: Duration,
+    pub max_poll_wait: Duration,
 }
 
 impl Default for HttpOptions {
     fn default() -> HttpOptions {
-        HttpOptions::within(&ProcessLimits::default())
+        HttpOptions::from_limits(&ProcessLimits::default())
     }
 }
 
 impl HttpOptions {
     /// Public addresses only, with these limits.
-    pub fn within(limits: &ProcessLimits) -> HttpOptions {
+    pub fn from_limits(limits: &ProcessLimits) -> HttpOptions {
         HttpOptions {
-            reply_bytes_max: limits.tool_reply_bytes_max,
+            max_reply_bytes: limits.max_tool_reply_bytes,
             outbound: Outbound::default(),
             user_agent: concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned(),
             default_timeout: limits.default_http_time,
             connect_timeout: limits.max_connect_time,
-            redirects_max: limits.max_http_redirects,
+            max_redirects: limits.max_http_redirects,
             poll_wait: limits.default_http_poll_wait,
-            poll_wait_max: limits.max_retry_after,
+            max_poll_wait: limits.max_retry_after,
         }
     }
 }
@@ -121,7 +121,7 @@ struct Inner {
     client: Client,
     options: HttpOptions,
     usual: Usual,
-    reply_bytes_max: usize,
+    max_reply_bytes: usize,
     default_timeout: Duration,
 }
 
@@ -129,8 +129,8 @@ impl HttpTool {
     pub fn new(options: HttpOptions) -> HttpTool {
         HttpTool(Arc::new(Inner {
             client: Client::new(options.outbound.clone(), options.connect_timeout),
-            usual: Usual { user_agent: escaped_header(&options.user_agent), redirects_max: options.redirects_max },
-            reply_bytes_max: options.reply_bytes_max,
+            usual: Usual { user_agent: escaped_header(&options.user_agent), max_redirects: options.max_redirects },
+            max_reply_bytes: options.max_reply_bytes,
             default_timeout: options.default_timeout,
             options,
         }))
@@ -207,7 +207,7 @@ impl Inner {
         let mut hops = 0;
         loop {
             let response = self.client.send(&request).await?;
-            let Some(max) = request.redirects_max else { return Ok((request, response)) };
+            let Some(max) = request.max_redirects else { return Ok((request, response)) };
             let Some(location) = redirect::location(&response) else { return Ok((request, response)) };
             if hops == max {
                 return Err(failure::too_many_redirects(&request, max));

@@ -49,7 +49,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 pub(crate) const REGISTRATION: Registration = Registration {
     info: &INFO,
     build: |setup| {
-        let options = PostgresOptions { outbound: setup.outbound.clone(), ..PostgresOptions::within(setup.limits) };
+        let options = PostgresOptions { outbound: setup.outbound.clone(), ..PostgresOptions::from_limits(setup.limits) };
         setup.opening(PostgresTool::new(setup.credentials.clone(), options))
     },
 };
@@ -58,29 +58,29 @@ pub(crate) const REGISTRATION: Registration = Registration {
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
     /// For each credential.
-    pub connections_max: usize,
+    pub max_connections: usize,
     pub connect_timeout: Duration,
     pub default_timeout: Duration,
     /// The most bytes of rows that one statement may give.
-    pub rows_bytes_max: usize,
+    pub max_result_bytes: usize,
     /// Where servers may be that a definition names itself. Those of a credential are trusted, unless they are denied.
     pub outbound: Outbound,
 }
 
 impl Default for PostgresOptions {
     fn default() -> PostgresOptions {
-        PostgresOptions::within(&ProcessLimits::default())
+        PostgresOptions::from_limits(&ProcessLimits::default())
     }
 }
 
 impl PostgresOptions {
     /// Any address, with these limits.
-    pub fn within(limits: &ProcessLimits) -> PostgresOptions {
+    pub fn from_limits(limits: &ProcessLimits) -> PostgresOptions {
         PostgresOptions {
-            connections_max: limits.max_sql_connections,
+            max_connections: limits.max_sql_connections,
             connect_timeout: limits.max_connect_time,
             default_timeout: limits.default_tool_time,
-            rows_bytes_max: limits.max_sql_result_bytes,
+            max_result_bytes: limits.max_sql_result_bytes,
             outbound: Outbound::open(),
         }
     }
@@ -136,14 +136,14 @@ impl Inner {
         let cancelling = Cancelling::default();
         let tables = in_time(call, limit, async {
             let mut busy = pool.take(&cancelling).await?;
-            let mut done = run_pieces(&mut busy, &pieces, self.options.rows_bytes_max).await;
+            let mut done = run_pieces(&mut busy, &pieces, self.options.max_result_bytes).await;
             // Nothing has been done in either case: a second try is the first.
             let lost = done.as_ref().is_err_and(Failure::is_lost) && busy.is_stale();
             if lost {
                 busy = pool.fresh(busy).await?;
             }
             if lost || done.as_ref().is_err_and(Failure::is_stale_plan) && !makes_transactions(&pieces) {
-                done = run_pieces(&mut busy, &pieces, self.options.rows_bytes_max).await;
+                done = run_pieces(&mut busy, &pieces, self.options.max_result_bytes).await;
             }
             let usable = done.as_ref().err().is_none_or(Failure::spares_connection);
             busy.finish(usable && !pieces.iter().any(Piece::leaves_traces));
@@ -166,7 +166,7 @@ fn makes_transactions(pieces: &[Piece<'_>]) -> bool {
 }
 
 /// Several statements are one transaction, unless they make their own.
-async fn run_pieces(busy: &mut Busy, pieces: &[Piece<'_>], bytes_max: usize) -> Result<Vec<Table>, Failure> {
+async fn run_pieces(busy: &mut Busy, pieces: &[Piece<'_>], max_bytes: usize) -> Result<Vec<Table>, Failure> {
     let connection = busy.running()?;
     let together = pieces.len() > 1 && !makes_transactions(pieces);
     if together {
@@ -174,7 +174,7 @@ async fn run_pieces(busy: &mut Busy, pieces: &[Piece<'_>], bytes_max: usize) -> 
     }
     let mut tables = Vec::with_capacity(pieces.len());
     for piece in pieces {
-        match run_piece(connection, piece, together, bytes_max).await {
+        match run_piece(connection, piece, together, max_bytes).await {
             Ok(table) => tables.push(table),
             Err(failure) => {
                 if together {
@@ -195,7 +195,7 @@ async fn run_piece(
     connection: &mut Connection,
     piece: &Piece<'_>,
     together: bool,
-    bytes_max: usize,
+    max_bytes: usize,
 ) -> Result<Table, Failure> {
     // A statement that cannot be prepared ends the transaction, unless there is a point to go back to.
     let guarded = together && !piece.params.is_empty() && !connection.knows(&piece.sql);
@@ -223,7 +223,7 @@ async fn run_piece(
     connection.has_run = true;
     let rows = connection.client.query_raw(&prepared.statement, bound).await;
     let table = match rows {
-        Ok(rows) => rows::read(rows, &prepared, bytes_max).await,
+        Ok(rows) => rows::read(rows, &prepared, max_bytes).await,
         Err(error) => Err(error.into()),
     };
     if table.as_ref().is_err_and(Failure::is_stale_plan) {

@@ -42,7 +42,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 
 pub(crate) const REGISTRATION: Registration = Registration {
     info: &INFO,
-    build: |setup| setup.opening(PythonTool::new(PythonOptions::within(setup.limits, setup.environment))),
+    build: |setup| setup.opening(PythonTool::new(PythonOptions::from_limits(setup.limits, setup.environment))),
 };
 
 /// What one engine gives to Python code.
@@ -54,41 +54,41 @@ pub struct PythonOptions {
     /// How many interpreters there may be at once.
     pub interpreters_max: usize,
     pub default_timeout: Duration,
-    pub print_chars_max: usize,
-    pub result_bytes_max: usize,
+    pub max_print_chars: usize,
+    pub max_result_bytes: usize,
     /// Of address space, for each interpreter.
-    pub memory_bytes_max: Option<u64>,
+    pub max_memory_bytes: Option<u64>,
     /// An interpreter that has grown beyond this ends after its call.
-    pub kept_bytes_max: u64,
+    pub max_idle_bytes: u64,
 }
 
 impl Default for PythonOptions {
     fn default() -> PythonOptions {
-        PythonOptions::within(&ProcessLimits::default(), |_| None)
+        PythonOptions::from_limits(&ProcessLimits::default(), |_| None)
     }
 }
 
 impl PythonOptions {
     /// With what a program usually needs of an environment: PATH, HOME and LANG.
     pub fn with_environment(lookup: impl Fn(&str) -> Option<String>) -> PythonOptions {
-        PythonOptions::within(&ProcessLimits::default(), lookup)
+        PythonOptions::from_limits(&ProcessLimits::default(), lookup)
     }
 
     /// The same with these limits.
-    pub fn within(limits: &ProcessLimits, lookup: impl Fn(&str) -> Option<String>) -> PythonOptions {
+    pub fn from_limits(limits: &ProcessLimits, lookup: impl Fn(&str) -> Option<String>) -> PythonOptions {
         let cores = || std::thread::available_parallelism().map_or(2, usize::from);
         PythonOptions {
             program: "python3".to_owned(),
             env: environment(lookup),
             interpreters_max: match limits.max_python_interpreters {
                 0 => cores(),
-                most => most,
+                count => count,
             },
             default_timeout: limits.default_tool_time,
-            print_chars_max: limits.max_python_print_chars,
-            result_bytes_max: limits.max_python_result_bytes,
-            memory_bytes_max: None,
-            kept_bytes_max: 512 << 20,
+            max_print_chars: limits.max_python_print_chars,
+            max_result_bytes: limits.max_python_result_bytes,
+            max_memory_bytes: None,
+            max_idle_bytes: 512 << 20,
         }
     }
 }

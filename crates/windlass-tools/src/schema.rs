@@ -12,14 +12,14 @@ use windlass_value::{Value, schema_width};
 pub use jsonschema::Draft;
 
 /// Steps that one regular expression may go back; beyond it the text counts as no match.
-const PATTERN_STEPS_MAX: usize = 100_000;
+const MAX_PATTERN_STEPS: usize = 100_000;
 /// How much of one problem is told, and of what was found in its place.
-const PROBLEM_CHARS: usize = 200;
-const FOUND_CHARS: usize = 60;
+const MAX_PROBLEM_CHARS: usize = 200;
+const MAX_FOUND_CHARS: usize = 60;
 /// How long one check may take. What is thinkable in good faith takes milliseconds.
-const TIME_MAX: Duration = Duration::from_secs(5);
+const MAX_CHECK_TIME: Duration = Duration::from_secs(5);
 /// Checks that nobody waits for any more go on until they are done. So many at once, and nothing more is checked.
-const LOST_MAX: usize = 4;
+const MAX_ABANDONED_CHECKS: usize = 4;
 /// Deep values need more than a thread usually has.
 const STACK: usize = 32 << 20;
 
@@ -35,29 +35,29 @@ impl Schema {
     pub fn compile(schema: &Value, draft: Option<Draft>) -> Result<Schema, String> {
         schema_width(schema).map_err(|error| error.to_string())?;
         let schema = serde_json::to_value(schema).map_err(|error| error.to_string())?;
-        let patterns = PatternOptions::fancy_regex().backtrack_limit(PATTERN_STEPS_MAX);
+        let patterns = PatternOptions::fancy_regex().backtrack_limit(MAX_PATTERN_STEPS);
         let mut options = jsonschema::options().offline().with_pattern_options(patterns);
         if let Some(draft) = draft {
             options = options.with_draft(draft);
         }
         let built = options.build(&schema);
-        let validator = built.map_err(|error| short(&format!("{}{error}", place(&error)), PROBLEM_CHARS))?;
+        let validator = built.map_err(|error| short(&format!("{}{error}", place(&error)), MAX_PROBLEM_CHARS))?;
         Ok(Schema(Arc::new(validator)))
     }
 
     /// What does not fit, as sentences: at most `most`, and how many there are more. On a thread of its own, that neither
     /// the runtime nor the end of the process waits for.
-    pub async fn problems(&self, arguments: &Value, most: usize) -> Option<String> {
-        self.problems_within(TIME_MAX, arguments, most).await
+    pub async fn problems(&self, arguments: &Value, max_problems: usize) -> Option<String> {
+        self.problems_within(MAX_CHECK_TIME, arguments, max_problems).await
     }
 
     /// The same, each with the place that it is about; at most `most`. An error says why it could not be found out.
-    pub(crate) async fn misfits(&self, value: &Value, most: usize) -> Result<Vec<Misfit>, String> {
-        self.look(TIME_MAX, value, move |validator, json| misfits(validator, json, most)).await
+    pub(crate) async fn misfits(&self, value: &Value, max_violations: usize) -> Result<Vec<Misfit>, String> {
+        self.look(MAX_CHECK_TIME, value, move |validator, json| misfits(validator, json, max_violations)).await
     }
 
-    async fn problems_within(&self, limit: Duration, arguments: &Value, most: usize) -> Option<String> {
-        let found = self.look(limit, arguments, move |validator, json| problems(validator, json, most)).await;
+    async fn problems_within(&self, limit: Duration, arguments: &Value, max_problems: usize) -> Option<String> {
+        let found = self.look(limit, arguments, move |validator, json| problems(validator, json, max_problems)).await;
         found.unwrap_or_else(Some)
     }
 
@@ -70,7 +70,7 @@ impl Schema {
         let Ok(json) = serde_json::to_value(arguments) else {
             return Err("they cannot be checked".to_owned());
         };
-        if RUNNING_LATE.load(Ordering::SeqCst) >= LOST_MAX {
+        if RUNNING_LATE.load(Ordering::SeqCst) >= MAX_ABANDONED_CHECKS {
             return Err("they cannot be checked, because other checks do not end".to_owned());
         }
         let validator = self.0.clone();
@@ -105,11 +105,11 @@ pub struct Misfit {
     pub message: String,
 }
 
-fn misfits(validator: &Validator, json: &Json, most: usize) -> Vec<Misfit> {
-    let found = validator.iter_errors(json).take(most);
+fn misfits(validator: &Validator, json: &Json, max_violations: usize) -> Vec<Misfit> {
+    let found = validator.iter_errors(json).take(max_violations);
     let misfit = |error: ValidationError<'_>| {
-        let found = short(&error.instance().to_string(), FOUND_CHARS);
-        let message = short(&error.masked_with(found).to_string(), PROBLEM_CHARS);
+        let found = short(&error.instance().to_string(), MAX_FOUND_CHARS);
+        let message = short(&error.masked_with(found).to_string(), MAX_PROBLEM_CHARS);
         Misfit { pointer: error.instance_path().to_string(), message }
     };
     found.map(misfit).collect()
@@ -137,12 +137,12 @@ impl Late {
     }
 }
 
-fn problems(validator: &Validator, json: &Json, most: usize) -> Option<String> {
+fn problems(validator: &Validator, json: &Json, max_problems: usize) -> Option<String> {
     if validator.is_valid(json) {
         return None;
     }
     let mut found = validator.iter_errors(json);
-    let told: Vec<String> = found.by_ref().take(most).map(|error| problem(&error)).collect();
+    let told: Vec<String> = found.by_ref().take(max_problems).map(|error| problem(&error)).collect();
     let more = found.count();
     let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
     Some(format!("{}{rest}", told.join("; ")))
@@ -150,8 +150,8 @@ fn problems(validator: &Validator, json: &Json, most: usize) -> Option<String> {
 
 fn problem(error: &ValidationError<'_>) -> String {
     // Whoever made the arguments knows them: the beginning is enough.
-    let found = short(&error.instance().to_string(), FOUND_CHARS);
-    short(&format!("{}{}", place(error), error.masked_with(found)), PROBLEM_CHARS)
+    let found = short(&error.instance().to_string(), MAX_FOUND_CHARS);
+    short(&format!("{}{}", place(error), error.masked_with(found)), MAX_PROBLEM_CHARS)
 }
 
 fn place(error: &ValidationError<'_>) -> String {
@@ -159,8 +159,8 @@ fn place(error: &ValidationError<'_>) -> String {
     if place.is_empty() { place } else { format!("{place}: ") }
 }
 
-fn short(text: &str, most: usize) -> String {
-    let mut shown: String = text.chars().take(most).collect();
+fn short(text: &str, max_chars: usize) -> String {
+    let mut shown: String = text.chars().take(max_chars).collect();
     if shown.len() < text.len() {
         shown.push('…');
     }

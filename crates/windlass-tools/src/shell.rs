@@ -52,7 +52,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 
 pub(crate) const REGISTRATION: Registration = Registration {
     info: &INFO,
-    build: |setup| setup.opening(ShellTool::new(ShellOptions::within(setup.limits, setup.environment))),
+    build: |setup| setup.opening(ShellTool::new(ShellOptions::from_limits(setup.limits, setup.environment))),
 };
 
 /// What one engine gives to the programs it starts.
@@ -61,27 +61,27 @@ pub struct ShellOptions {
     /// The environment of every program, before what its call adds.
     pub env: Vec<(String, String)>,
     /// Of each, output and errors.
-    pub output_bytes_max: usize,
+    pub max_output_bytes: usize,
     pub default_timeout: Duration,
 }
 
 impl Default for ShellOptions {
     fn default() -> ShellOptions {
-        ShellOptions::within(&ProcessLimits::default(), |_| None)
+        ShellOptions::from_limits(&ProcessLimits::default(), |_| None)
     }
 }
 
 impl ShellOptions {
     /// With what a program usually needs of an environment: PATH, HOME and LANG.
     pub fn with_environment(lookup: impl Fn(&str) -> Option<String>) -> ShellOptions {
-        ShellOptions::within(&ProcessLimits::default(), lookup)
+        ShellOptions::from_limits(&ProcessLimits::default(), lookup)
     }
 
     /// The same with these limits.
-    pub fn within(limits: &ProcessLimits, lookup: impl Fn(&str) -> Option<String>) -> ShellOptions {
+    pub fn from_limits(limits: &ProcessLimits, lookup: impl Fn(&str) -> Option<String>) -> ShellOptions {
         ShellOptions {
             env: environment(lookup),
-            output_bytes_max: limits.max_shell_output_bytes,
+            max_output_bytes: limits.max_shell_output_bytes,
             default_timeout: limits.default_tool_time,
         }
     }
@@ -118,7 +118,7 @@ async fn run(options: &ShellOptions, call: &ToolCall) -> Result<TaskOutcome, Err
     let mut group = Group::start(command).map_err(|error| cannot_start(&shown, &error))?;
     let stdin = input.given("stdin").map(plain_text).unwrap_or_default();
     let (mut out, mut err) = (Kept::default(), Kept::default());
-    let ended = in_time(call, limit, watch(&mut group, stdin, &mut out, &mut err, options.output_bytes_max)).await;
+    let ended = in_time(call, limit, watch(&mut group, stdin, &mut out, &mut err, options.max_output_bytes)).await;
     group.kill();
     let (status, error) = match ended {
         Ok(Ok(status)) => (Some(status), failed(status, &shown, &err)),
@@ -142,7 +142,7 @@ async fn watch(
     stdin: String,
     out: &mut Kept,
     err: &mut Kept,
-    bytes_max: usize,
+    max_bytes: usize,
 ) -> std::io::Result<ExitStatus> {
     let (input, stdout, stderr) = (group.child.stdin.take(), group.child.stdout.take(), group.child.stderr.take());
     let feed = async {
@@ -153,12 +153,12 @@ async fn watch(
     };
     let read_out = async {
         if let Some(stdout) = stdout {
-            out.read(stdout, bytes_max).await;
+            out.read(stdout, max_bytes).await;
         }
     };
     let read_err = async {
         if let Some(stderr) = stderr {
-            err.read(stderr, bytes_max).await;
+            err.read(stderr, max_bytes).await;
         }
     };
     let streams = async { tokio::join!(feed, read_out, read_err) };

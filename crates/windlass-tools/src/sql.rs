@@ -138,27 +138,27 @@ pub(crate) fn is_numbered(input: &Input<'_>) -> bool {
 /// What one call of a database inside the program is held to.
 #[cfg(any(feature = "sqlite", feature = "duckdb"))]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct SqlLimits {
     /// For calls that give none.
     pub(crate) timeout: windlass_value::Duration,
     /// Of one statement.
-    pub(crate) rows_bytes_max: usize,
+    pub(crate) max_result_bytes: usize,
     pub(crate) lock_wait: std::time::Duration,
 }
 
 #[cfg(any(feature = "sqlite", feature = "duckdb"))]
-impl Bounds {
-    pub(crate) fn of(limits: &windlass_core::ProcessLimits) -> Bounds {
-        Bounds {
+impl SqlLimits {
+    pub(crate) fn from_limits(limits: &windlass_core::ProcessLimits) -> SqlLimits {
+        SqlLimits {
             timeout: limits.default_tool_time,
-            rows_bytes_max: limits.max_sql_result_bytes,
+            max_result_bytes: limits.max_sql_result_bytes,
             lock_wait: limits.max_sql_lock_wait.to_std(),
         }
     }
 }
 
-pub(crate) fn too_large(bytes_max: usize) -> ErrorInfo {
-    let message = format!("the statement gives more than {bytes_max} bytes of rows");
+pub(crate) fn too_large(max_bytes: usize) -> ErrorInfo {
+    let message = format!("the statement gives more than {max_bytes} bytes of rows");
     ErrorInfo::new("ResultTooLarge", "limit", message)
         .hint("ask for less: a page, fewer columns; or raise `limits.max_sql_result_bytes` in windlass.toml")
 }

@@ -16,7 +16,7 @@ use crate::info::{ToolInfo, field, required};
 use crate::input::bad;
 use crate::registry::Registration;
 use crate::sql::blocking::{self, Session, Stop};
-use crate::sql::{Bounds, Entry, OUTPUTS, Table, in_statement, is_alone_in, too_large};
+use crate::sql::{SqlLimits, Entry, OUTPUTS, Table, in_statement, is_alone_in, too_large};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "sqlite",
@@ -37,9 +37,9 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 };
 
 pub(crate) const REGISTRATION: Registration =
-    Registration { info: &INFO, build: |setup| setup.opening(SqliteTool::within(setup.limits)) };
+    Registration { info: &INFO, build: |setup| setup.opening(SqliteTool::with_limits(setup.limits)) };
 
-const IDLE_MAX: usize = 4;
+const MAX_IDLE: usize = 4;
 const MEMORY: &str = ":memory:";
 
 /// Runs statements over SQLite databases. Clones share their connections.
@@ -48,12 +48,12 @@ pub struct SqliteTool(Arc<Idle>);
 
 struct Idle {
     kept: Mutex<BTreeMap<String, Vec<Connection>>>,
-    bounds: Bounds,
+    bounds: SqlLimits,
 }
 
 impl Default for SqliteTool {
     fn default() -> SqliteTool {
-        SqliteTool::within(&ProcessLimits::default())
+        SqliteTool::with_limits(&ProcessLimits::default())
     }
 }
 
@@ -63,8 +63,8 @@ impl SqliteTool {
     }
 
     /// With these limits.
-    pub fn within(limits: &ProcessLimits) -> SqliteTool {
-        SqliteTool(Arc::new(Idle { kept: Mutex::default(), bounds: Bounds::of(limits) }))
+    pub fn with_limits(limits: &ProcessLimits) -> SqliteTool {
+        SqliteTool(Arc::new(Idle { kept: Mutex::default(), bounds: SqlLimits::from_limits(limits) }))
     }
 }
 
@@ -81,7 +81,7 @@ async fn run(idle: Arc<Idle>, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo>
         let connection = idle.take(database)?;
         let interrupt = connection.get_interrupt_handle();
         stop.with(move || interrupt.interrupt());
-        let tables = blocking::transaction(&connection, entries, stop, bounds.rows_bytes_max)?;
+        let tables = blocking::transaction(&connection, entries, stop, bounds.max_result_bytes)?;
         stop.without();
         idle.put(database, connection);
         Ok(tables)
@@ -106,7 +106,7 @@ impl Idle {
     fn put(&self, database: &str, connection: Connection) {
         let mut idle = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.entry(database.to_owned()).or_default();
-        if database != MEMORY && kept.len() < IDLE_MAX && connection.is_autocommit() {
+        if database != MEMORY && kept.len() < MAX_IDLE && connection.is_autocommit() {
             kept.push(connection);
         }
     }
@@ -126,20 +126,20 @@ impl Session for Connection {
         &self,
         entry: &Entry<'_>,
         stop: &Stop,
-        rows_bytes_max: usize,
+        max_result_bytes: usize,
         tables: &mut Vec<Table>,
     ) -> Result<(), ErrorInfo> {
         let told = |error: Error| failed(&error, Some(entry.sql));
         if !entry.params.is_empty() {
             let mut statement = self.prepare_cached(entry.sql).map_err(told)?;
             bind(&mut statement, entry)?;
-            tables.push(table(self, &mut statement, rows_bytes_max).map_err(told)??);
+            tables.push(table(self, &mut statement, max_result_bytes).map_err(told)??);
             return Ok(());
         }
         let mut batch = Batch::new(self, entry.sql);
         while let Some(mut statement) = batch.next().map_err(told)? {
             stop.check()?;
-            tables.push(table(self, &mut statement, rows_bytes_max).map_err(told)??);
+            tables.push(table(self, &mut statement, max_result_bytes).map_err(told)??);
         }
         Ok(())
     }
@@ -183,7 +183,7 @@ fn cell(value: &Value) -> Cell {
 fn table(
     connection: &Connection,
     statement: &mut Statement<'_>,
-    bytes_max: usize,
+    max_bytes: usize,
 ) -> Result<Result<Table, ErrorInfo>, Error> {
     let names: Vec<Arc<str>> = statement.column_names().map(Arc::from).collect();
     let (before, mut table, mut bytes) = (connection.total_changes(), Table::default(), 0usize);
@@ -195,8 +195,8 @@ fn table(
             bytes = bytes.saturating_add(size(cell));
             map.insert(name.clone(), value(cell));
         }
-        if bytes > bytes_max {
-            return Ok(Err(too_large(bytes_max)));
+        if bytes > max_bytes {
+            return Ok(Err(too_large(max_bytes)));
         }
         table.rows.push(Value::map(map));
     }

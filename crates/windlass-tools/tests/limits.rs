@@ -39,7 +39,7 @@ async fn check<T: Tool>(
 }
 
 fn http(limits: &ProcessLimits) -> HttpTool {
-    HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::within(limits) })
+    HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::from_limits(limits) })
 }
 
 fn get(service: &TestService, path: &str) -> String {
@@ -52,7 +52,7 @@ async fn http_calls() {
     let accepted = |more: &str| {
         format!(r#"{{"method": "POST", "uri": "{}", "body": 1}}"#, one.url(&format!("/async/w?times=99{more}")))
     };
-    check(http, |l| l.tool_reply_bytes_max = 3, &get(&one, "/text"), "`limits.tool_reply_bytes_max`").await;
+    check(http, |l| l.max_tool_reply_bytes = 3, &get(&one, "/text"), "`limits.tool_reply_bytes_max`").await;
     check(http, |l| l.default_http_time = SHORT, &get(&one, "/slow?ms=600000"), "`limits.default_http_time`").await;
     check(http, |l| l.max_http_redirects = 0, &get(&one, "/redirect?to=/text"), "`limits.max_http_redirects`").await;
     check(http, |l| l.default_http_poll_wait = Duration::from_secs(5), &accepted(""), "again after PT5S").await;
@@ -63,7 +63,9 @@ async fn http_calls() {
 #[tokio::test]
 async fn programs() {
     let shell = |limits: &ProcessLimits| {
-        windlass_tools::ShellTool::new(windlass_tools::ShellOptions::within(limits, |name| std::env::var(name).ok()))
+        windlass_tools::ShellTool::new(windlass_tools::ShellOptions::from_limits(limits, |name| {
+            std::env::var(name).ok()
+        }))
     };
     check(shell, |l| l.max_shell_output_bytes = 3, r#"{"command": "echo abcdef"}"#, r#""stdout_cut":true"#).await;
     check(shell, |l| l.default_tool_time = SHORT, r#"{"command": "sleep 600"}"#, "`limits.default_tool_time`").await;
@@ -73,7 +75,7 @@ async fn programs() {
 #[tokio::test]
 async fn python() {
     use windlass_tools::{PythonOptions, PythonTool};
-    let options = |limits: &ProcessLimits| PythonOptions::within(limits, |name| std::env::var(name).ok());
+    let options = |limits: &ProcessLimits| PythonOptions::from_limits(limits, |name| std::env::var(name).ok());
     let python = |limits: &ProcessLimits| PythonTool::new(options(limits));
     check(python, |l| l.max_python_print_chars = 3, r#"{"code": "print('abcdef')"}"#, r#""stdout_cut":true"#).await;
     check(python, |l| l.max_python_result_bytes = 3, r#"{"code": "'abcdef'"}"#, "`limits.max_python_result_bytes`")
@@ -90,16 +92,16 @@ async fn python() {
 async fn sqlite() {
     use windlass_tools::SqliteTool;
     let rows = r#"{"database": ":memory:", "statements": ["select 'abcdef' as a"]}"#;
-    check(SqliteTool::within, |l| l.max_sql_result_bytes = 3, rows, "`limits.max_sql_result_bytes`").await;
+    check(SqliteTool::with_limits, |l| l.max_sql_result_bytes = 3, rows, "`limits.max_sql_result_bytes`").await;
     let endless = r#"{"database": ":memory:", "statements": ["with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n"]}"#;
-    check(SqliteTool::within, |l| l.default_tool_time = SHORT, endless, "`limits.default_tool_time`").await;
+    check(SqliteTool::with_limits, |l| l.default_tool_time = SHORT, endless, "`limits.default_tool_time`").await;
     let folder = std::env::temp_dir().join(format!("windlass-limits-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("a.db");
     let locked = rusqlite::Connection::open(&file).unwrap();
     locked.execute_batch("create table t (a); begin immediate").unwrap();
     let insert = format!(r#"{{"database": "{}", "statements": ["insert into t values (1)"]}}"#, file.display());
-    let impatient = SqliteTool::within(&ProcessLimits { max_sql_lock_wait: SHORT, ..ProcessLimits::default() });
+    let impatient = SqliteTool::with_limits(&ProcessLimits { max_sql_lock_wait: SHORT, ..ProcessLimits::default() });
     let began = std::time::Instant::now();
     assert!(told(&ask(&impatient, &insert).await).starts_with("SQLITE_BUSY"));
     assert!(began.elapsed() < ProcessLimits::default().max_sql_lock_wait.to_std());
@@ -117,11 +119,11 @@ async fn postgres() {
     let postgres = |limits: &ProcessLimits| {
         let url = url.clone();
         let known = NamedCredentials::new(move |_| Some(url.clone()));
-        PostgresTool::new(std::sync::Arc::new(known), PostgresOptions::within(limits))
+        PostgresTool::new(std::sync::Arc::new(known), PostgresOptions::from_limits(limits))
     };
     let select = r#"{"statements": ["select 1"]}"#;
     check(postgres, |l| l.max_connect_time = SHORT, select, "`limits.max_connect_time`").await;
     let limits = ProcessLimits { max_sql_connections: 3, max_sql_result_bytes: 4, ..ProcessLimits::default() };
-    let options = PostgresOptions::within(&limits);
-    assert_eq!((options.connections_max, options.rows_bytes_max), (3, 4));
+    let options = PostgresOptions::from_limits(&limits);
+    assert_eq!((options.max_connections, options.max_result_bytes), (3, 4));
 }

@@ -40,7 +40,7 @@ fn tool() -> PostgresTool {
         }
         _ => None,
     });
-    PostgresTool::new(Arc::new(known), PostgresOptions { rows_bytes_max: 1 << 20, ..PostgresOptions::default() })
+    PostgresTool::new(Arc::new(known), PostgresOptions { max_result_bytes: 1 << 20, ..PostgresOptions::default() })
 }
 
 fn input(sql: &str, params: &str) -> String {

@@ -173,7 +173,7 @@ async fn exceptions_have_a_type_and_a_line() {
 
 #[tokio::test]
 async fn what_is_printed_is_kept_apart() {
-    let tool = PythonTool::new(PythonOptions { print_chars_max: 20, ..options() });
+    let tool = PythonTool::new(PythonOptions { max_print_chars: 20, ..options() });
     let code = "import sys, os\nprint('a', 1)\nsys.stderr.write('b\\n')\nsys.stdout.buffer.write(b'c\\n')\nos.write(1, b'past us\\n')\nos.system('echo past us')\nresult = input_data";
     let outcome = ask(&tool, &input(code, r#"{"x": 1}"#)).await;
     assert_eq!(
@@ -216,7 +216,7 @@ async fn an_interpreter_that_hangs_or_dies_is_replaced() {
 
 #[tokio::test]
 async fn limits_and_what_is_missing_are_told() {
-    let tool = PythonTool::new(PythonOptions { result_bytes_max: 100, ..options() });
+    let tool = PythonTool::new(PythonOptions { max_result_bytes: 100, ..options() });
     assert_eq!(
         told(&ask(&tool, &input("'x' * 200", "{}")).await),
         "NotJson python: NotJson: the result has 202 bytes as JSON, more than 100 (`limits.max_python_result_bytes` in windlass.toml)"
@@ -226,7 +226,7 @@ async fn limits_and_what_is_missing_are_told() {
     assert_eq!(class(&outcome), ("NoPython", "python", false));
     assert!(error(&outcome).hint.as_ref().unwrap().contains("apt-get install python3"));
     assert_eq!(class(&ask(&none, r#"{"code": " "}"#).await), ("BadInput", "input", false));
-    let small = PythonTool::new(PythonOptions { memory_bytes_max: Some(200 << 20), ..options() });
+    let small = PythonTool::new(PythonOptions { max_memory_bytes: Some(200 << 20), ..options() });
     assert_eq!(class(&ask(&small, &input("x = 'x' * (1 << 30)", "{}")).await).0, "MemoryError");
 }
 

@@ -9,7 +9,7 @@ use windlass_runtime::Tool;
 use windlass_tools::{ShellOptions, ShellTool};
 
 fn tool() -> ShellTool {
-    ShellTool::new(ShellOptions { output_bytes_max: 1000, ..ShellOptions::default() })
+    ShellTool::new(ShellOptions { max_output_bytes: 1000, ..ShellOptions::default() })
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ const CATCH_UP: [&str; 3] = ["none", "last", "all"];
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
-const NAME_LETTERS_MAX: usize = 64;
+const MAX_NAME_LETTERS: usize = 64;
 
 const CRON_HINT: &str = "five fields: minute, hour, day of the month, month, day of the week, such as \"30 2 * * 1-5\"; six begin with seconds";
 
@@ -47,9 +47,9 @@ impl Extension<'_> {
         for node in several(self.webhook) {
             reader.webhook(node);
         }
-        let most = limits.definition_triggers_max;
-        if let Some((_, span)) = reader.triggers.get(most) {
-            let message = format!("the definition has more than {most} triggers");
+        let max_triggers = limits.max_definition_triggers;
+        if let Some((_, span)) = reader.triggers.get(max_triggers) {
+            let message = format!("the definition has more than {max_triggers} triggers");
             let hint = "raise `limits.definition_triggers_max` in windlass.toml, or make several definitions of it";
             reader.found.push(Diagnostic::error(codes.over_limit, *span, message).hint(hint));
         }
@@ -149,7 +149,7 @@ impl Reader<'_> {
             None => (kind, node.span),
         };
         let letter = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
-        if name.is_empty() || name.len() > NAME_LETTERS_MAX || !name.chars().all(letter) {
+        if name.is_empty() || name.len() > MAX_NAME_LETTERS || !name.chars().all(letter) {
             let message = format!("`{}` cannot be the name of a trigger", name.escape_debug());
             let hint = "letters, digits, `_` and `-`, at most 64: it is a part of its address";
             return self.error(self.codes.bad_value, span, message, hint);
@@ -171,15 +171,15 @@ impl Reader<'_> {
     }
 
     fn bounds(&mut self, object: &mut Object<'_>, settings: &mut Map) {
-        for (name, most) in [("runs", self.bounds.0), ("maximumWaitingRuns", self.bounds.1)] {
+        for (name, max) in [("runs", self.bounds.0), ("maximumWaitingRuns", self.bounds.1)] {
             let Some(node) = object.take(name) else { continue };
             match &node.kind {
-                Kind::Number(Value::Int(number)) if (1..=most).contains(number) => {
+                Kind::Number(Value::Int(number)) if (1..=max).contains(number) => {
                     settings.insert(name, *number);
                 }
                 _ => {
                     let message = format!("`{name}` cannot be {}", node.describe());
-                    let hint = format!("it is a whole number from 1 to {most}");
+                    let hint = format!("it is a whole number from 1 to {max}");
                     self.error(self.codes.bad_value, node.span, message, hint);
                 }
             }

@@ -16,7 +16,7 @@ use windlass_core::plan::Trigger;
 use windlass_value::{Timestamp, Value};
 
 /// How far ahead it is looked for a day that fits.
-const DAYS_MAX: i32 = 366 * 30;
+const MAX_SEARCH_DAYS: i32 = 366 * 30;
 
 /// Days of the week and of the year come together in every way within so many years.
 const CYCLE: std::ops::Range<i16> = 2024..2052;
@@ -171,7 +171,7 @@ impl Recurrence {
     /// Apart from its end: one that is over has come.
     fn comes(&self) -> bool {
         let anchor = Timestamp(self.anchor.timestamp().as_microsecond());
-        let far = Timestamp(anchor.0.saturating_add(i64::from(DAYS_MAX) * 86_400 * 1_000_000));
+        let far = Timestamp(anchor.0.saturating_add(i64::from(MAX_SEARCH_DAYS) * 86_400 * 1_000_000));
         let endless = Recurrence { end: None, ..self.clone() };
         endless.next(anchor).is_some_and(|next| next <= far)
     }
@@ -196,7 +196,7 @@ impl Recurrence {
     fn next_day(&self, after: Timestamp) -> Option<Timestamp> {
         let zone = self.anchor.time_zone();
         let mut date = zoned(after, zone).ok()?.date().yesterday().ok()?;
-        for _ in 0..DAYS_MAX {
+        for _ in 0..MAX_SEARCH_DAYS {
             if self.fits(date) {
                 let mut times: Vec<Timestamp> = self.times(date, zone).filter(|time| *time > after).collect();
                 times.sort_unstable();

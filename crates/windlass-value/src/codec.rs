@@ -19,7 +19,7 @@ const MAP: u8 = 8;
 const STORED: u8 = 9;
 
 /// Deeper values are refused when read; documents and replies are refused earlier.
-const DEPTH_MAX: usize = 512;
+const MAX_DEPTH: usize = 512;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the stored value is damaged at byte {at}: {what}")]
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, depth: usize) -> Result<Value, DecodeError> {
-        if depth > DEPTH_MAX {
+        if depth > MAX_DEPTH {
             return Err(self.fail("nested too deeply"));
         }
         Ok(match self.byte()? {

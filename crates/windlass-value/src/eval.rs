@@ -37,7 +37,7 @@ pub trait Expression: Send + Sync {
 pub struct Meter {
     pub fuel: u64,
     /// The most bytes that one result may have, roughly.
-    pub output_bytes_max: usize,
+    pub max_output_bytes: usize,
     pub caps: MeterCaps,
 }
 
@@ -45,22 +45,22 @@ pub struct Meter {
 #[derive(Debug, Clone, Copy)]
 pub struct MeterCaps {
     /// What one evaluation of a CEL expression may cost.
-    pub cel_cost_max: u64,
+    pub max_cel_cost: u64,
     /// Numbers that `range` may give.
-    pub range_items_max: usize,
+    pub max_range_items: usize,
     /// Nodes of an XML text that is read.
-    pub xml_nodes_max: u32,
+    pub max_xml_nodes: u32,
 }
 
 impl Default for MeterCaps {
     fn default() -> MeterCaps {
-        MeterCaps { cel_cost_max: u64::MAX, range_items_max: usize::MAX, xml_nodes_max: u32::MAX }
+        MeterCaps { max_cel_cost: u64::MAX, max_range_items: usize::MAX, max_xml_nodes: u32::MAX }
     }
 }
 
 impl Meter {
-    pub fn new(fuel: u64, output_bytes_max: usize) -> Meter {
-        Meter { fuel, output_bytes_max, caps: MeterCaps::default() }
+    pub fn new(fuel: u64, max_output_bytes: usize) -> Meter {
+        Meter { fuel, max_output_bytes: output_bytes_max: max_output_bytes, caps: MeterCaps::default() }
     }
 
     #[must_use]
@@ -87,11 +87,11 @@ impl Meter {
     }
 
     pub fn check_size(&self, bytes: usize) -> Result<(), EvalError> {
-        match bytes <= self.output_bytes_max {
+        match bytes <= self.max_output_bytes {
             true => Ok(()),
             false => Err(EvalError::new(
                 EvalErrorKind::Limit,
-                format!("the expression gives a value of more than {} bytes", self.output_bytes_max),
+                format!("the expression gives a value of more than {} bytes", self.max_output_bytes),
             )
             .hint("raise `limits.expression_output_bytes_max` in windlass.toml if this is meant")),
         }

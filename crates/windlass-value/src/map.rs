@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use crate::Value;
 
 /// Up to so many keys are compared one by one: that is faster than a hash, and most objects have fewer.
-const LISTED_MAX: usize = 12;
+const MAX_LISTED_KEYS: usize = 12;
 
 /// Keys keep the place of their first insertion.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ impl Map {
     }
 
     pub fn with_capacity(capacity: usize) -> Map {
-        Map(match capacity <= LISTED_MAX {
+        Map(match capacity <= MAX_LISTED_KEYS {
             true => Entries::Listed(Vec::with_capacity(capacity)),
             false => Entries::Hashed(Box::new(IndexMap::with_capacity(capacity))),
         })
@@ -63,7 +63,7 @@ impl Map {
                 if let Some((_, old)) = list.iter_mut().find(|(own, _)| *own == key) {
                     return Some(std::mem::replace(old, value));
                 }
-                if list.len() < LISTED_MAX {
+                if list.len() < MAX_LISTED_KEYS {
                     list.push((key, value));
                     return None;
                 }
@@ -235,7 +235,7 @@ mod tests {
     /// The same whether its keys are listed or hashed: what is there, in which order, and what comes back.
     #[test]
     fn an_object_is_the_same_however_many_keys_it_has() {
-        for count in [0, 1, LISTED_MAX - 1, LISTED_MAX, LISTED_MAX + 1, 5 * LISTED_MAX] {
+        for count in [0, 1, MAX_LISTED_KEYS - 1, MAX_LISTED_KEYS, MAX_LISTED_KEYS + 1, 5 * MAX_LISTED_KEYS] {
             let key = |number: usize| format!("k{number}");
             let mut map = Map::new();
             for number in 0..count {

@@ -16,18 +16,18 @@ pub enum SchemaTooLarge {
 impl std::fmt::Display for SchemaTooLarge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            SchemaTooLarge::Wide(most) => {
-                write!(f, "with its references followed it has more than {most} subschemas for one value")
+            SchemaTooLarge::Wide(max) => {
+                write!(f, "with its references followed it has more than {max} subschemas for one value")
             }
-            SchemaTooLarge::Deep(most) => write!(f, "its subschemas and references are more than {most} deep"),
+            SchemaTooLarge::Deep(max) => write!(f, "its subschemas and references are more than {max} deep"),
         }
     }
 }
 
-const WIDTH_MAX: u64 = 10_000;
-const DEPTH_MAX: usize = 200;
+const MAX_WIDTH: u64 = 10_000;
+const MAX_DEPTH: usize = 200;
 /// How many places a reference is looked for in. With more, the time limit of the check has to do.
-const PLACES_MAX: usize = 100;
+const MAX_TARGETS: usize = 100;
 
 /// How many subschemas can be asked about one value, with local references followed. What is asked about different parts
 /// of a value does not add up. A reference to something that is being counted is counted once: recursion ends where the
@@ -67,8 +67,8 @@ impl<'a> Counting<'a> {
         if let Some(width) = self.counted.get(&place) {
             return Ok(*width);
         }
-        if depth == DEPTH_MAX {
-            return Err(SchemaTooLarge::Deep(DEPTH_MAX));
+        if depth == MAX_DEPTH {
+            return Err(SchemaTooLarge::Deep(MAX_DEPTH));
         }
         self.counted.insert(place, 1);
         let mut width: u64 = 1;
@@ -79,8 +79,8 @@ impl<'a> Counting<'a> {
                 ("patternProperties" | "dependentSchemas" | "dependencies", Value::Map(all)) => {
                     self.sum(all.values(), depth)?
                 }
-                ("properties", Value::Map(all)) => self.most(all.values(), depth)?,
-                ("prefixItems" | "items", Value::List(all)) => self.most(all.iter(), depth)?,
+                ("properties", Value::Map(all)) => self.max_width(all.values(), depth)?,
+                ("prefixItems" | "items", Value::List(all)) => self.max_width(all.iter(), depth)?,
                 (
                     "not"
                     | "if"
@@ -100,8 +100,8 @@ impl<'a> Counting<'a> {
                 _ => 0,
             };
             width = width.saturating_add(more);
-            if width > WIDTH_MAX {
-                return Err(SchemaTooLarge::Wide(WIDTH_MAX));
+            if width > MAX_WIDTH {
+                return Err(SchemaTooLarge::Wide(MAX_WIDTH));
             }
         }
         self.counted.insert(place, width);
@@ -116,12 +116,12 @@ impl<'a> Counting<'a> {
         Ok(sum)
     }
 
-    fn most(&mut self, all: impl Iterator<Item = &'a Value>, depth: usize) -> Result<u64, SchemaTooLarge> {
-        let mut most = 0;
+    fn max_width(&mut self, all: impl Iterator<Item = &'a Value>, depth: usize) -> Result<u64, SchemaTooLarge> {
+        let mut widest = 0;
         for one in all {
-            most = most.max(self.width(one, depth + 1)?);
+            widest = widest.max(self.width(one, depth + 1)?);
         }
-        Ok(most)
+        Ok(widest)
     }
 
     /// Whatever a reference may mean. One that leads nowhere is refused by whoever compiles the schema.
@@ -131,7 +131,7 @@ impl<'a> Counting<'a> {
         let is_named = |name: &str| name.trim_end_matches('#').rsplit('/').next() == document.rsplit('/').next();
         let documents = self.named.iter().filter(|(name, _)| document.is_empty() || is_named(name));
         let documents: Vec<&'a Value> =
-            std::iter::once(self.root).chain(documents.map(|(_, value)| *value)).take(PLACES_MAX).collect();
+            std::iter::once(self.root).chain(documents.map(|(_, value)| *value)).take(MAX_TARGETS).collect();
         let meant: Vec<&'a Value> = match fragment.as_str() {
             "" if document.is_empty() => vec![self.root],
             "" => documents,
@@ -140,10 +140,10 @@ impl<'a> Counting<'a> {
             }
             anchor => {
                 let named = self.named.iter().filter(|(name, _)| name.trim_start_matches('#') == anchor);
-                named.map(|(_, value)| *value).take(PLACES_MAX).collect()
+                named.map(|(_, value)| *value).take(MAX_TARGETS).collect()
             }
         };
-        self.most(meant.into_iter(), depth)
+        self.max_width(meant.into_iter(), depth)
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn references_that_double_are_refused() {
-        let wide = Err(SchemaTooLarge::Wide(WIDTH_MAX));
+        let wide = Err(SchemaTooLarge::Wide(MAX_WIDTH));
         for kind in ["anyOf", "allOf", "oneOf"] {
             let doubled =
                 |count| chain(count, |to| format!(r#"{{"{kind}": [{{"$ref": "{to}"}}, {{"$ref": "{to}"}}]}}"#));
@@ -237,6 +237,6 @@ mod tests {
             chain(60, |to| format!(r#"{{"properties": {{"a": {{"$ref": "{to}"}}, "b": {{"$ref": "{to}"}}}}}}"#));
         assert!(schema_width(&parts).is_ok());
         let long = chain(5_000, |to| format!(r#"{{"$ref": "{to}"}}"#));
-        assert_eq!(schema_width(&long), Err(SchemaTooLarge::Deep(DEPTH_MAX)));
+        assert_eq!(schema_width(&long), Err(SchemaTooLarge::Deep(MAX_DEPTH)));
     }
 }

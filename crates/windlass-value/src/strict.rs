@@ -7,10 +7,10 @@ use std::collections::HashSet;
 use crate::json::PRIVATE_NUMBER;
 
 /// Digits and signs that a number may have.
-const NUMBER_BYTES_MAX: usize = 1_000;
+const MAX_NUMBER_BYTES: usize = 1_000;
 
 /// Keys that are compared one by one; more of them are hashed.
-const FEW: usize = 12;
+const MAX_LISTED_KEYS: usize = 12;
 
 /// What is wrong with JSON that can be read, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +77,7 @@ struct Keys<'t> {
 impl<'t> Keys<'t> {
     /// False if it is there already.
     fn insert(&mut self, key: Cow<'t, str>) -> bool {
-        if self.many.is_empty() && self.few.len() < FEW {
+        if self.many.is_empty() && self.few.len() < MAX_LISTED_KEYS {
             let new = !self.few.contains(&key);
             self.few.push(key);
             return new;
@@ -130,8 +130,8 @@ impl<'t> Scan<'t> {
         let length = rest.find(|c: char| !(c.is_ascii_digit() || "+-.eE".contains(c))).unwrap_or(rest.len());
         self.at += length;
         let number = &rest[..length];
-        if length > NUMBER_BYTES_MAX {
-            let message = format!("a number has {length} digits; it may have {NUMBER_BYTES_MAX}");
+        if length > MAX_NUMBER_BYTES {
+            let message = format!("a number has {length} digits; it may have {MAX_NUMBER_BYTES}");
             return Err(self.odd(start, message));
         }
         let is_float = number.contains(['.', 'e', 'E']);
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn what_does_not_is_told_with_its_place() {
         let many: String = (0..100).map(|number| format!("\"k{number}\":{number},")).collect();
-        let long = "9".repeat(NUMBER_BYTES_MAX + 1);
+        let long = "9".repeat(MAX_NUMBER_BYTES + 1);
         let table = [
             (r#"{"a":1,"a":1}"#.to_owned(), (1, 8, "/a", "the key `a` is given twice")),
             (

@@ -17,7 +17,7 @@ use crate::{check, codes};
 use windlass_dialect::FileProblem;
 
 /// More names than these are not searched for the one that was meant.
-const NAMES_MAX: usize = 500;
+const MAX_NAMES: usize = 500;
 
 pub(crate) struct Loader<'a> {
     options: &'a Options,
@@ -133,16 +133,16 @@ impl<'a> Loader<'a> {
             reader.error(codes::VALIDATION, span, message, hint);
         }
         size.depth = size.depth.max(loaded.size.depth + 1);
-        let (depth_max, steps_max) = (self.options.limits.max_include_depth, self.options.limits.max_included_steps);
-        let fits = size.steps <= steps_max;
+        let (max_depth, max_steps) = (self.options.limits.max_include_depth, self.options.limits.max_included_steps);
+        let fits = size.steps <= max_steps;
         size.steps = size.steps.saturating_add(loaded.size.steps);
-        if self.open.len().max(1) - 1 + size.depth > depth_max {
+        if self.open.len().max(1) - 1 + size.depth > max_depth {
             too_deep(reader, span);
         }
-        if size.steps <= steps_max {
+        if size.steps <= max_steps {
             include.document = Some(loaded.document);
         } else if fits {
-            let message = format!("with what it includes this workflow has more than {steps_max} steps");
+            let message = format!("with what it includes this workflow has more than {max_steps} steps");
             reader.error(codes::VALIDATION, span, message, "include less often, or split the workflow");
         }
     }
@@ -175,8 +175,8 @@ impl<'a> Loader<'a> {
     }
 
     fn read(&mut self, file: &Path, written: &str, span: Span, reader: &mut Reader, from: &Source) -> Option<Known> {
-        let most = self.options.limits.definition_bytes_max as u64;
-        let text = match self.options.files.read(file, most).map(String::from_utf8) {
+        let max_bytes = self.options.limits.max_definition_bytes as u64;
+        let text = match self.options.files.read(file, max_bytes).map(String::from_utf8) {
             Ok(Ok(text)) => text,
             Ok(Err(_)) => {
                 let message = format!("`{written}` is not UTF-8 text");
@@ -245,7 +245,7 @@ fn not_found(reader: &mut Reader, trouble: &Trouble, path: &str, span: Span, nam
             reader.not_there(&FileProblem::Missing, span, message, "run the workflow from a file");
         }
         Trouble::File(problem) => {
-            let names = around.includes.keys().map(String::as_str).take(NAMES_MAX);
+            let names = around.includes.keys().map(String::as_str).take(MAX_NAMES);
             let meant = did_you_mean(path, names).filter(|_| !named);
             let message = match named || path.contains(['/', '.']) {
                 true => format!("`{path}` cannot be included: {problem}"),

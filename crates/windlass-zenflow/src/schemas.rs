@@ -8,9 +8,9 @@ use windlass_value::{schema_width, to_json};
 use crate::codes;
 
 /// Steps that one regular expression may go back.
-const PATTERN_STEPS_MAX: usize = 100_000;
+const MAX_PATTERN_STEPS: usize = 100_000;
 /// How much of a problem's sentence is told.
-const MESSAGE_MAX: usize = 160;
+const MAX_MESSAGE_CHARS: usize = 160;
 
 /// What is wrong with a schema that a file gives.
 pub(crate) fn check(node: &Node, found: &mut Diagnostics) {
@@ -36,7 +36,7 @@ pub(crate) fn check(node: &Node, found: &mut Diagnostics) {
     let options = jsonschema::options()
         .offline()
         .with_draft(Draft::Draft202012)
-        .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(PATTERN_STEPS_MAX));
+        .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(MAX_PATTERN_STEPS));
     if let Err(error) = options.build(&schema) {
         tell(node, &error, found);
     }
@@ -45,8 +45,8 @@ pub(crate) fn check(node: &Node, found: &mut Diagnostics) {
 
 fn tell(node: &Node, error: &ValidationError, found: &mut Diagnostics) {
     let mut message: String = error.to_string();
-    if message.chars().count() > MESSAGE_MAX {
-        message = message.chars().take(MESSAGE_MAX).chain(['…']).collect();
+    if message.chars().count() > MAX_MESSAGE_CHARS {
+        message = message.chars().take(MAX_MESSAGE_CHARS).chain(['…']).collect();
     }
     let pointer = error.instance_path().to_string();
     let span = place(node, &pointer);

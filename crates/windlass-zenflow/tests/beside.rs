@@ -27,10 +27,10 @@ impl Memory {
 }
 
 impl Files for Memory {
-    fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
+    fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileProblem> {
         let bytes = self.files.get(path).ok_or(FileProblem::Missing)?;
-        match bytes.len() as u64 > most {
-            true => Err(FileProblem::TooLarge { most }),
+        match bytes.len() as u64 > max_bytes {
+            true => Err(FileProblem::TooLarge { max_bytes: most: max_bytes }),
             false => Ok(bytes.clone()),
         }
     }

@@ -136,7 +136,7 @@ fn place(step: &StepDef, at: usize, body: NodeId, graph: &Graph<'_>, workflow: &
     }
     let handler = graph.handler_of(at).and_then(|place| {
         let times = workflow.steps[place].handler.as_ref()?.times;
-        Some(Handler { place: place as u32, times })
+        Some(Handler { place: place as u32, max_uses: times })
     });
     Place {
         workers: step.workers,

@@ -284,8 +284,8 @@ impl EngineBuilder {
 
     /// How many events of a run in memory are kept for readers that come later or are slow. A run that is kept on disk keeps
     /// them all.
-    pub fn events_kept(mut self, events: usize) -> EngineBuilder {
-        self.options.events_kept = events;
+    pub fn max_buffered_events(mut self, events: usize) -> EngineBuilder {
+        self.options.max_buffered_events = events;
         self
     }
 

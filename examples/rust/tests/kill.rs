@@ -10,7 +10,7 @@ use std::path::Path;
 use common::{command, run_example};
 
 /// Kills that must have happened by the end: a test that kills nobody proves nothing.
-const KILLS_MIN: usize = 20;
+const MIN_KILLS: usize = 20;
 
 fn calls(folder: &Path) -> String {
     fs::read_to_string(folder.join(".windlass/agent-calls.txt")).unwrap_or_default()
@@ -69,5 +69,5 @@ fn killed_anywhere_it_ends_the_same() {
         kills += killed;
     }
     println!("{kills} kills survived");
-    assert!(kills >= KILLS_MIN, "only {kills} kills");
+    assert!(kills >= MIN_KILLS, "only {kills} kills");
 }

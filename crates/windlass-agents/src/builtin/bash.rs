@@ -53,13 +53,13 @@ impl BashOptions {
 pub(crate) struct Bash {
     options: Arc<BashOptions>,
     times: Times,
-    output_bytes_max: usize,
+    max_output_bytes: usize,
 }
 
 impl Bash {
     pub(crate) fn new(options: BashOptions, limits: &ProcessLimits) -> Bash {
         let (options, times) = (Arc::new(options), Times::of(limits));
-        Bash { options, times, output_bytes_max: limits.max_agent_answer_bytes }
+        Bash { options, times, max_output_bytes: limits.max_agent_answer_bytes }
     }
 }
 
@@ -79,7 +79,7 @@ impl AgentTool for Bash {
 
     fn call(&self, call: AgentCall) -> AnswerFuture {
         let (options, limit) = (self.options.clone(), limit(&call, self.times));
-        let output = Output::new(self.output_bytes_max);
+        let output = Output::new(self.max_output_bytes);
         Box::pin(async move {
             match run(&options, &call, limit, output).await {
                 Ok(answer) => answer,
@@ -174,15 +174,15 @@ fn with_note(mut said: String, note: &str) -> String {
 
 /// The beginning and the end of what was written; what came between is counted.
 struct Output {
-    bytes_max: usize,
+    max_bytes: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     left_out: u64,
 }
 
 impl Output {
-    fn new(bytes_max: usize) -> Output {
-        Output { bytes_max, head: Vec::new(), tail: VecDeque::new(), left_out: 0 }
+    fn new(max_bytes: usize) -> Output {
+        Output { max_bytes: bytes_max: max_bytes, head: Vec::new(), tail: VecDeque::new(), left_out: 0 }
     }
 
     async fn read(&mut self, mut from: impl AsyncRead + Unpin) {
@@ -193,11 +193,11 @@ impl Output {
     }
 
     fn add(&mut self, bytes: &[u8]) {
-        let room = (self.bytes_max / 2).saturating_sub(self.head.len());
+        let room = (self.max_bytes / 2).saturating_sub(self.head.len());
         let (head, tail) = bytes.split_at(bytes.len().min(room));
         self.head.extend_from_slice(head);
         self.tail.extend(tail);
-        let surplus = self.tail.len().saturating_sub(self.bytes_max / 2);
+        let surplus = self.tail.len().saturating_sub(self.max_bytes / 2);
         self.tail.drain(..surplus);
         self.left_out += surplus as u64;
     }

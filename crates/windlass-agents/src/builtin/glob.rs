@@ -12,17 +12,17 @@ use crate::files::{Folder, Problem, Tree, Wanted};
 use crate::text::{shortened, visible};
 use crate::tool::{AgentCall, AgentTool, AnswerFuture};
 
-const PATTERN_BYTES_MAX: usize = 1000;
+const MAX_PATTERN_BYTES: usize = 1000;
 
 /// Finds files of the work folder by their names.
 pub(crate) struct Glob {
-    paths_max: usize,
-    entries_max: usize,
+    max_paths: usize,
+    max_entries: usize,
 }
 
 impl Glob {
     pub(crate) fn new(limits: &ProcessLimits) -> Glob {
-        Glob { paths_max: limits.max_agent_search_results, entries_max: limits.max_agent_search_entries }
+        Glob { max_paths: limits.max_agent_search_results, max_entries: limits.max_agent_search_entries }
     }
 }
 
@@ -40,23 +40,23 @@ impl AgentTool for Glob {
     }
 
     fn call(&self, call: AgentCall) -> AnswerFuture {
-        let Glob { paths_max, entries_max } = *self;
+        let Glob { max_paths: paths_max, max_entries: entries_max } = *self;
         on_files(call, move |call, folder| glob(call, folder, paths_max, entries_max))
     }
 }
 
-fn glob(call: &AgentCall, folder: &Folder, paths_max: usize, entries_max: usize) -> Result<String, Problem> {
+fn glob(call: &AgentCall, folder: &Folder, max_paths: usize, max_entries: usize) -> Result<String, Problem> {
     let pattern = call.text("pattern").unwrap_or_default();
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let matcher = matcher(pattern)?;
     let place = folder.find(call.text("path").unwrap_or("."), Wanted::Read)?;
     let cancelled = call.call.cancelled.clone();
     let hidden = names_hidden(pattern);
-    let tree = Tree { guard: folder.guard(), hidden, entries_max, stop: &|| cancelled.is_cancelled() };
+    let tree = Tree { guard: folder.guard(), hidden, max_entries: entries_max: max_entries, stop: &|| cancelled.is_cancelled() };
     let mut paths = Vec::new();
     let found = tree.walk(&place, |entry| {
         if matcher.is_match(entry.below) {
-            if paths.len() == paths_max {
+            if paths.len() == max_paths {
                 return ControlFlow::Break(());
             }
             paths.push(visible(entry.path));
@@ -66,13 +66,13 @@ fn glob(call: &AgentCall, folder: &Folder, paths_max: usize, entries_max: usize)
     if paths.is_empty() {
         paths.push(format!("no file fits `{}`", shortened(&visible(pattern), 200)));
     }
-    paths.extend(note(found, paths_max));
+    paths.extend(note(found, max_paths));
     Ok(paths.join("\n"))
 }
 
 pub(super) fn matcher(pattern: &str) -> Result<GlobMatcher, Problem> {
     let problem = |why: &str| format!("`{}` is no pattern for names: {why}", shortened(&visible(pattern), 200));
-    if pattern.len() > PATTERN_BYTES_MAX {
+    if pattern.len() > MAX_PATTERN_BYTES {
         return Err(problem("it is too long"));
     }
     let built = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();

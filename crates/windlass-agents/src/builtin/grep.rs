@@ -16,25 +16,25 @@ use crate::tool::{AgentCall, AgentTool, AnswerFuture};
 
 /// For calls that do not say how many lines they want.
 const LINES_USUAL: usize = 200;
-const LINE_CHARS_MAX: usize = 500;
-const PATTERN_BYTES_MAX: usize = 4096;
-const REGEX_BYTES_MAX: usize = 1 << 20;
+const MAX_LINE_CHARS: usize = 500;
+const MAX_PATTERN_BYTES: usize = 4096;
+const MAX_REGEX_BYTES: usize = 1 << 20;
 
 /// Searches the files of the work folder.
 #[derive(Clone, Copy)]
 pub(crate) struct Grep {
-    lines_max: usize,
+    max_lines: usize,
     /// What is larger is no text that somebody wrote.
-    file_bytes_max: u64,
-    entries_max: usize,
+    max_file_bytes: u64,
+    max_entries: usize,
 }
 
 impl Grep {
     pub(crate) fn new(limits: &ProcessLimits) -> Grep {
         Grep {
-            lines_max: limits.max_agent_search_results,
-            file_bytes_max: limits.max_agent_search_file_bytes,
-            entries_max: limits.max_agent_search_entries,
+            max_lines: limits.max_agent_search_results,
+            max_file_bytes: limits.max_agent_search_file_bytes,
+            max_entries: limits.max_agent_search_entries,
         }
     }
 }
@@ -46,7 +46,7 @@ impl AgentTool for Grep {
             &format!(
                 "Finds lines in the files of the work folder by a regular expression (no look-around, no back-references). \
                  Gives `path:line:text`. Binary files, files over {} and hidden ones are left out.",
-                amount(usize::try_from(self.file_bytes_max).unwrap_or(usize::MAX))
+                amount(usize::try_from(self.max_file_bytes).unwrap_or(usize::MAX))
             ),
             &r#"{"type": "object", "properties": {
                 "pattern": {"type": "string", "minLength": 1, "description": "the regular expression"},
@@ -55,8 +55,8 @@ impl AgentTool for Grep {
                 "ignore_case": {"type": "boolean"},
                 "limit": {"type": "integer", "minimum": 1, "maximum": MAX, "description": "how many lines at most; USUAL if not given"}
             }, "required": ["pattern"], "additionalProperties": false}"#
-                .replace("MAX", &self.lines_max.to_string())
-                .replace("USUAL", &self.lines_max.min(LINES_USUAL).to_string()),
+                .replace("MAX", &self.max_lines.to_string())
+                .replace("USUAL", &self.max_lines.min(LINES_USUAL).to_string()),
         )
     }
 
@@ -71,15 +71,15 @@ impl Grep {
         let regex = regex(call)?;
         let names = call.text("glob").map(Names::new).transpose()?;
         let wanted = call.number("limit").and_then(|limit| usize::try_from(limit).ok());
-        let limit = wanted.unwrap_or(LINES_USUAL).min(self.lines_max);
+        let limit = wanted.unwrap_or(LINES_USUAL).min(self.max_lines);
         let place = folder.find(call.text("path").unwrap_or("."), Wanted::Read)?;
         let cancelled = call.call.cancelled.clone();
         let hidden = call.text("glob").is_some_and(names_hidden);
         let stop = || cancelled.is_cancelled();
-        let tree = Tree { guard: folder.guard(), hidden, entries_max: self.entries_max, stop: &stop };
+        let tree = Tree { guard: folder.guard(), hidden, max_entries: self.max_entries, stop: &stop };
         let mut lines = Vec::new();
         let found = tree.walk(&place, |entry| match names.as_ref().is_none_or(|names| names.fit(entry)) {
-            true => search(entry, &regex, (limit, self.file_bytes_max), &mut lines, &stop),
+            true => search(entry, &regex, (limit, self.max_file_bytes), &mut lines, &stop),
             false => ControlFlow::Continue(()),
         })?;
         if lines.is_empty() {
@@ -92,11 +92,11 @@ impl Grep {
 
 fn regex(call: &AgentCall) -> Result<Regex, Problem> {
     let pattern = call.text("pattern").unwrap_or_default();
-    if pattern.len() > PATTERN_BYTES_MAX {
-        return Err(format!("the pattern has {} bytes; at most {PATTERN_BYTES_MAX} are allowed", pattern.len()));
+    if pattern.len() > MAX_PATTERN_BYTES {
+        return Err(format!("the pattern has {} bytes; at most {MAX_PATTERN_BYTES} are allowed", pattern.len()));
     }
     let mut builder = RegexBuilder::new(pattern);
-    builder.case_insensitive(call.flag("ignore_case")).size_limit(REGEX_BYTES_MAX);
+    builder.case_insensitive(call.flag("ignore_case")).size_limit(MAX_REGEX_BYTES);
     builder.build().map_err(|error| format!("the pattern is no regular expression: {error}"))
 }
 
@@ -120,16 +120,16 @@ impl Names {
 fn search(
     entry: &Entry<'_>,
     regex: &Regex,
-    (limit, file_bytes_max): (usize, u64),
+    (limit, max_file_bytes): (usize, u64),
     lines: &mut Vec<String>,
     stop: &dyn Fn() -> bool,
 ) -> ControlFlow<()> {
     let Some((file, size)) = entry.open() else { return ControlFlow::Continue(()) };
-    if size > file_bytes_max {
+    if size > max_file_bytes {
         return ControlFlow::Continue(());
     }
     // It may grow while it is read.
-    let mut reader = BufReader::new(std::io::Read::take(file, file_bytes_max));
+    let mut reader = BufReader::new(std::io::Read::take(file, max_file_bytes));
     if reader.fill_buf().map_or(true, is_binary) {
         return ControlFlow::Continue(());
     }
@@ -142,7 +142,7 @@ fn search(
             if lines.len() == limit {
                 return ControlFlow::Break(());
             }
-            lines.push(format!("{}:{number}:{}", visible(entry.path), shortened(line, LINE_CHARS_MAX)));
+            lines.push(format!("{}:{number}:{}", visible(entry.path), shortened(line, MAX_LINE_CHARS)));
         }
         if number.is_multiple_of(4096) && stop() {
             return ControlFlow::Break(());

@@ -18,12 +18,12 @@ const HEADERS: [&str; 5] = ["content-type", "location", "etag", "last-modified",
 pub(crate) struct Http {
     http: HttpTool,
     times: Times,
-    text_bytes_max: usize,
+    max_text_bytes: usize,
 }
 
 impl Http {
     pub(crate) fn new(http: HttpTool, limits: &ProcessLimits) -> Http {
-        Http { http, times: Times::of(limits), text_bytes_max: limits.max_agent_answer_bytes }
+        Http { http, times: Times::of(limits), max_text_bytes: limits.max_agent_answer_bytes }
     }
 }
 
@@ -45,7 +45,7 @@ impl AgentTool for Http {
     }
 
     fn call(&self, call: AgentCall) -> AnswerFuture {
-        let (http, times, bytes_max) = (self.http.clone(), self.times, self.text_bytes_max);
+        let (http, times, max_bytes) = (self.http.clone(), self.times, self.max_text_bytes);
         Box::pin(async move {
             // What was asked for must be what is sent.
             if let Err(problem) = Address::of(call.text("url").unwrap_or_default()) {
@@ -62,12 +62,12 @@ impl AgentTool for Http {
             // Nobody would come back for the result of what was only accepted.
             input.insert("async", false);
             let outcome = http.call(ToolCall { input: Value::map(input), ..call.call }).await;
-            answer(&outcome.output, outcome.error.map(|error| error.message.to_string()), bytes_max)
+            answer(&outcome.output, outcome.error.map(|error| error.message.to_string()), max_bytes)
         })
     }
 }
 
-fn answer(reply: &Value, error: Option<String>, bytes_max: usize) -> Answer {
+fn answer(reply: &Value, error: Option<String>, max_bytes: usize) -> Answer {
     let Some(status) = reply.get("statusCode").and_then(Value::as_int) else {
         return Answer::error(error.unwrap_or_else(|| "there was no reply".to_owned()));
     };
@@ -80,10 +80,10 @@ fn answer(reply: &Value, error: Option<String>, bytes_max: usize) -> Answer {
     text.push('\n');
     text.push_str(&match reply.get("body").unwrap_or(&Value::Null) {
         Value::Null => "(no body)".to_owned(),
-        Value::Str(body) => head_and_tail(body, bytes_max),
+        Value::Str(body) => head_and_tail(body, max_bytes),
         body => match body.get("$content").and_then(Value::as_str) {
             Some(content) => format!("(a body that is no text, of about {} bytes)", content.len() / 4 * 3),
-            None => head_and_tail(&to_json(body), bytes_max),
+            None => head_and_tail(&to_json(body), max_bytes),
         },
     });
     Answer { content: text, error: error.is_some() }

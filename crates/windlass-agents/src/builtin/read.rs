@@ -11,12 +11,12 @@ use crate::tool::{AgentCall, AgentTool, AnswerFuture};
 
 /// Reads a file of the work folder.
 pub(crate) struct Read {
-    bytes_max: usize,
+    max_bytes: usize,
 }
 
 impl Read {
     pub(crate) fn new(limits: &ProcessLimits) -> Read {
-        Read { bytes_max: limits.max_agent_answer_bytes }
+        Read { max_bytes: limits.max_agent_answer_bytes }
     }
 }
 
@@ -24,7 +24,7 @@ impl AgentTool for Read {
     fn spec(&self) -> ToolSpec {
         spec(
             "read",
-            &format!("Reads a text file of the work folder, at most {} at a time.", amount(self.bytes_max)),
+            &format!("Reads a text file of the work folder, at most {} at a time.", amount(self.max_bytes)),
             r#"{"type": "object", "properties": {
                 "path": {"type": "string", "description": "the file, from the work folder on"},
                 "offset": {"type": "integer", "minimum": 1, "description": "the first line to read; 1 if not given"},
@@ -34,12 +34,12 @@ impl AgentTool for Read {
     }
 
     fn call(&self, call: AgentCall) -> AnswerFuture {
-        let bytes_max = self.bytes_max;
-        on_files(call, move |call, folder| read(call, folder, bytes_max))
+        let max_bytes = self.max_bytes;
+        on_files(call, move |call, folder| read(call, folder, max_bytes))
     }
 }
 
-fn read(call: &AgentCall, folder: &Folder, bytes_max: usize) -> Result<String, Problem> {
+fn read(call: &AgentCall, folder: &Folder, max_bytes: usize) -> Result<String, Problem> {
     let place = folder.find(call.text("path").unwrap_or_default(), Wanted::Read)?;
     let (file, size) = place.open()?;
     let cannot = |error: std::io::Error| format!("`{}` cannot be read: {error}", place.shown);
@@ -57,7 +57,7 @@ fn read(call: &AgentCall, folder: &Folder, bytes_max: usize) -> Result<String, P
         if line + 1 >= first.saturating_add(limit) {
             break;
         }
-        let room = if line + 1 < first { 0 } else { bytes_max - text.len() };
+        let room = if line + 1 < first { 0 } else { max_bytes - text.len() };
         let Some(read) = next_line(&mut reader, room).map_err(cannot)? else { break };
         line += 1;
         if line < first {
@@ -67,9 +67,9 @@ fn read(call: &AgentCall, folder: &Folder, bytes_max: usize) -> Result<String, P
             // A whole line more does not fit, unless it is the only one.
             if text.is_empty() {
                 text = read.bytes;
-                last = Some(format!("… line {line} is longer than {}: its rest is left out", amount(bytes_max)));
+                last = Some(format!("… line {line} is longer than {}: its rest is left out", amount(max_bytes)));
             } else {
-                last = Some(format!("… cut after {}: go on with offset {line}", amount(bytes_max)));
+                last = Some(format!("… cut after {}: go on with offset {line}", amount(max_bytes)));
             }
             break;
         }

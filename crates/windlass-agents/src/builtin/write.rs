@@ -9,12 +9,12 @@ use crate::tool::{AgentCall, AgentTool, AnswerFuture};
 
 /// Writes a file of the work folder.
 pub(crate) struct Write {
-    bytes_max: usize,
+    max_bytes: usize,
 }
 
 impl Write {
     pub(crate) fn new(limits: &ProcessLimits) -> Write {
-        Write { bytes_max: limits.max_agent_write_bytes }
+        Write { max_bytes: limits.max_agent_write_bytes }
     }
 }
 
@@ -31,16 +31,16 @@ impl AgentTool for Write {
     }
 
     fn call(&self, call: AgentCall) -> AnswerFuture {
-        let bytes_max = self.bytes_max;
-        on_files(call, move |call, folder| write(call, folder, bytes_max))
+        let max_bytes = self.max_bytes;
+        on_files(call, move |call, folder| write(call, folder, max_bytes))
     }
 }
 
-fn write(call: &AgentCall, folder: &Folder, bytes_max: usize) -> Result<String, Problem> {
+fn write(call: &AgentCall, folder: &Folder, max_bytes: usize) -> Result<String, Problem> {
     let content = call.text("content").unwrap_or_default();
-    if content.len() > bytes_max {
+    if content.len() > max_bytes {
         let rule = "`limits.max_agent_write_bytes` in windlass.toml";
-        return Err(format!("the content has {} bytes; at most {bytes_max} can be written ({rule})", content.len()));
+        return Err(format!("the content has {} bytes; at most {max_bytes} can be written ({rule})", content.len()));
     }
     let place = folder.find(call.text("path").unwrap_or_default(), Wanted::Write)?;
     place.replace(content.as_bytes())?;

@@ -10,11 +10,11 @@ use super::schema::Schema;
 use windlass_tools::Redaction;
 
 /// Malformed arguments are kept up to here, so that the model can be told what it has sent.
-const RAW_CHARS: usize = 2_000;
+const MAX_RAW_CHARS: usize = 2_000;
 /// As makers of models say of English.
 const CHARS_PER_TOKEN: u64 = 4;
 /// What bytes count as, of whatever length: nobody pays for base64 as for text.
-const BYTES_CHARS: u64 = 4_000;
+const MAX_DATA_CHARS: u64 = 4_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Answer {
@@ -119,7 +119,7 @@ pub(super) fn text_chars(value: &Value) -> u64 {
         Value::List(items) => items.iter().map(text_chars).sum(),
         Value::Map(map) => {
             let entries = map.iter().map(|(key, value)| match (&**key, value) {
-                ("data", Value::Str(bytes)) => chars(bytes).min(BYTES_CHARS),
+                ("data", Value::Str(bytes)) => chars(bytes).min(MAX_DATA_CHARS),
                 (_, value) => text_chars(value),
             });
             entries.sum()
@@ -206,7 +206,7 @@ fn arguments(raw: &str, stop: Stop) -> (Value, Option<String>) {
         return (Value::map(Map::new()), None);
     }
     let cut = if stop == Stop::Length { "; the answer was cut off at its most tokens" } else { "" };
-    let kept = || Value::from(raw.chars().take(RAW_CHARS).collect::<String>());
+    let kept = || Value::from(raw.chars().take(MAX_RAW_CHARS).collect::<String>());
     match parse_json(raw) {
         Ok(value @ Value::Map(_)) => (value, None),
         Ok(other) => (kept(), Some(format!("the arguments are {}, not a JSON object{cut}", other.kind()))),

@@ -9,20 +9,20 @@ use super::question::{Message, Part, Question};
 use super::service::Chosen;
 
 /// The service must be told how long an answer may be; all its newer models can do this.
-const MAX_TOKENS: u64 = 16_384;
+const DEFAULT_MAX_TOKENS: u64 = 16_384;
 /// Older ones refuse more than they can.
-const MAX_TOKENS_OLDER: [(&str, u64); 4] =
-    [("claude-3-5", 8_192), ("claude-3-7", MAX_TOKENS), ("claude-3-", 4_096), ("claude-2", 4_096)];
+const OLDER_MAX_TOKENS: [(&str, u64); 4] =
+    [("claude-3-5", 8_192), ("claude-3-7", DEFAULT_MAX_TOKENS), ("claude-3-", 4_096), ("claude-2", 4_096)];
 
 pub(super) fn body(chosen: &Chosen, question: &Question<'_>, tools: &[ToolSpec]) -> Value {
     let mut body = Map::new();
     body.insert("model", chosen.model.as_str());
     let usual = || {
-        let older = MAX_TOKENS_OLDER.iter().find(|(start, _)| chosen.model.starts_with(start));
-        older.map_or(MAX_TOKENS, |(_, most)| *most)
+        let older = OLDER_MAX_TOKENS.iter().find(|(start, _)| chosen.model.starts_with(start));
+        older.map_or(DEFAULT_MAX_TOKENS, |(_, max)| *max)
     };
-    let most = question.max_tokens.or(chosen.max_tokens).unwrap_or_else(usual);
-    body.insert("max_tokens", i64::try_from(most).unwrap_or(i64::MAX));
+    let max_tokens = question.max_tokens.or(chosen.max_tokens).unwrap_or_else(usual);
+    body.insert("max_tokens", i64::try_from(max_tokens).unwrap_or(i64::MAX));
     if let Some(system) = question.system {
         body.insert("system", system);
     }

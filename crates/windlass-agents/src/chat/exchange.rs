@@ -25,7 +25,7 @@ pub(super) struct Exchange<'a> {
     pub(super) chosen: &'a Chosen,
     pub(super) question: &'a Question<'a>,
     pub(super) tools: &'a [ToolSpec],
-    pub(super) retry_after_max: Duration,
+    pub(super) max_retry_after: Duration,
 }
 
 /// No answer, and what it has cost all the same.
@@ -118,8 +118,8 @@ impl Exchange<'_> {
             let body = opened.whole().await.unwrap_or_default();
             let refused = failure::refused(chosen, status, &body);
             let wait = retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms);
-            if let Some(wait) = wait.filter(|wait| *wait > self.retry_after_max) {
-                return Err(failure::too_long_a_wait(refused, wait, self.retry_after_max).into());
+            if let Some(wait) = wait.filter(|wait| *wait > self.max_retry_after) {
+                return Err(failure::too_long_a_wait(refused, wait, self.max_retry_after).into());
             }
             return Err(Failed { retry_after_ms, ..refused.into() });
         }

@@ -8,10 +8,10 @@ use super::service::Chosen;
 
 const KIND: &str = "model";
 /// A service's own words may be long; beyond this nobody reads them.
-const MESSAGE_CHARS: usize = 1_000;
-const EXCERPT_CHARS: usize = 120;
+const MAX_MESSAGE_CHARS: usize = 1_000;
+const MAX_EXCERPT_CHARS: usize = 120;
 /// How much of it is looked at for that.
-const READ_CHARS: usize = 16 << 10;
+const MAX_READ_CHARS: usize = 16 << 10;
 /// The code of a scripted service that no rule fits: it stands in its replies.
 const SCRIPT_UNMATCHED: &str = "ScriptUnmatched";
 
@@ -52,7 +52,7 @@ impl Told {
             (None, Some(other), _) | (None, None, Some(other)) => to_json(other),
             (None, None, None) => return None,
         };
-        let message = one_line(chosen, &message, MESSAGE_CHARS);
+        let message = one_line(chosen, &message, MAX_MESSAGE_CHARS);
         Some(Told { message, code: part("code"), kind: part("type") })
     }
 }
@@ -64,7 +64,7 @@ pub(super) fn refused(chosen: &Chosen, status: StatusCode, body: &[u8]) -> Error
     // Google gives its errors in a list.
     let body = body.as_list().and_then(<[Value]>::first).cloned().unwrap_or(body);
     let told = Told::of(chosen, &body);
-    let words = told.as_ref().map_or_else(|| one_line(chosen, &text, EXCERPT_CHARS), |told| told.message.clone());
+    let words = told.as_ref().map_or_else(|| one_line(chosen, &text, MAX_EXCERPT_CHARS), |told| told.message.clone());
     let words = if words.is_empty() { String::new() } else { format!(": {words}") };
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
     let message = format!("{} answered {}{reason}{words}", place(chosen), status.as_str());
@@ -165,8 +165,8 @@ pub(super) fn bad_reply(chosen: &Chosen, problem: &str) -> ErrorInfo {
 
 /// A reply that is not even what the protocol says.
 pub(super) fn no_answer(chosen: &Chosen, body: &[u8]) -> ErrorInfo {
-    let start = String::from_utf8_lossy(&body[..body.len().min(READ_CHARS)]);
-    let problem = format!("answered with no JSON object; it begins: {}", one_line(chosen, &start, EXCERPT_CHARS));
+    let start = String::from_utf8_lossy(&body[..body.len().min(MAX_READ_CHARS)]);
+    let problem = format!("answered with no JSON object; it begins: {}", one_line(chosen, &start, MAX_EXCERPT_CHARS));
     let hint = format!("is it the address of a service that speaks the `{}` protocol?", chosen.protocol.name());
     bad_reply(chosen, &problem).hint(hint)
 }
@@ -177,9 +177,9 @@ pub(super) fn empty(chosen: &Chosen) -> ErrorInfo {
 }
 
 /// The service wants to be left alone for longer than a step should wait.
-pub(super) fn too_long_a_wait(refused: ErrorInfo, wait: Duration, most: Duration) -> ErrorInfo {
-    let (wait, most) = (wait.to_std(), most.to_std());
-    let message = format!("{}; it wants to be asked again in {wait:?}, and {most:?} is the most", refused.message);
+pub(super) fn too_long_a_wait(refused: ErrorInfo, wait: Duration, max: Duration) -> ErrorInfo {
+    let (wait, max) = (wait.to_std(), max.to_std());
+    let message = format!("{}; it wants to be asked again in {wait:?}, and {max:?} is the most", refused.message);
     ErrorInfo::new("RetryAfterTooLong", KIND, message)
         .replied()
         .hint("run it again then, or with another model; or raise `limits.max_retry_after` in windlass.toml")
@@ -192,8 +192,8 @@ pub(super) fn truncated(chosen: &Chosen) -> ErrorInfo {
 }
 
 /// Cut only after secrets are taken out: half of one is still one.
-fn one_line(chosen: &Chosen, text: &str, most: usize) -> String {
-    let read: String = text.trim().chars().take(READ_CHARS).collect();
+fn one_line(chosen: &Chosen, text: &str, max_chars: usize) -> String {
+    let read: String = text.trim().chars().take(MAX_READ_CHARS).collect();
     let clean = chosen.redaction.text(&read);
-    clean.chars().map(|c| if c.is_control() { ' ' } else { c }).take(most).collect()
+    clean.chars().map(|c| if c.is_control() { ' ' } else { c }).take(max_chars).collect()
 }

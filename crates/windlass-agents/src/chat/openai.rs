@@ -28,9 +28,9 @@ pub(super) fn body(chosen: &Chosen, question: &Question<'_>, tools: &[ToolSpec])
             body.insert(name, value.clone());
         }
     }
-    if let Some(most) = question.max_tokens.or(chosen.max_tokens) {
+    if let Some(max_tokens) = question.max_tokens.or(chosen.max_tokens) {
         let name = if chosen.quirks.completion_tokens { "max_completion_tokens" } else { "max_tokens" };
-        body.insert(name, i64::try_from(most).unwrap_or(i64::MAX));
+        body.insert(name, i64::try_from(max_tokens).unwrap_or(i64::MAX));
     }
     if chosen.stream {
         body.insert("stream", true);

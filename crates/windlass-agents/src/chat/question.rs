@@ -111,7 +111,7 @@ impl<'a> Question<'a> {
             result: given(map, "result").map(result_tool).transpose()?,
             temperature: number(map, "temperature")?,
             top_p: number(map, "topP")?,
-            max_tokens: whole(map, "maxTokens", "maxTokens")?.filter(|most| *most > 0),
+            max_tokens: whole(map, "maxTokens", "maxTokens")?.filter(|max| *max > 0),
             price: given(map, "price").map(price).transpose()?,
             role: optional_text(map, "role")?,
             turn: given(map, "turn")

@@ -6,7 +6,7 @@ use windlass_value::Value;
 use windlass_tools::schema::{Draft, Schema as Compiled};
 
 /// How many problems a model is told.
-const PROBLEMS_SHOWN: usize = 20;
+const MAX_SHOWN_PROBLEMS: usize = 20;
 
 pub(super) struct Schema(Compiled);
 
@@ -20,7 +20,7 @@ impl Schema {
 
     /// All that is wrong, in one text.
     pub(super) async fn check(&self, arguments: &Value) -> Option<String> {
-        let problems = self.0.problems(arguments, PROBLEMS_SHOWN).await?;
+        let problems = self.0.problems(arguments, MAX_SHOWN_PROBLEMS).await?;
         Some(format!("the arguments do not fit the schema: {problems}"))
     }
 }

@@ -15,7 +15,7 @@ use windlass_tools::{HttpOptions, HttpTool, Outbound, Redaction};
 
 /// The variable that names a file for what scripted models are asked, one line of JSON each.
 const LOG: &str = "WINDLASS_SCRIPT_LOG";
-const FILE_BYTES_MAX: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// The scripts that were asked so far, each served once.
 pub(super) struct Scripted {
@@ -26,8 +26,8 @@ pub(super) struct Scripted {
 
 impl Scripted {
     pub(super) fn new(http: &HttpTool) -> Scripted {
-        let reply_bytes_max = http.reply_bytes_max();
-        let options = HttpOptions { outbound: Outbound::open(), reply_bytes_max, ..HttpOptions::default() };
+        let max_reply_bytes = http.max_reply_bytes();
+        let options = HttpOptions { outbound: Outbound::open(), max_reply_bytes: reply_bytes_max: max_reply_bytes, ..HttpOptions::default() };
         Scripted { http: HttpTool::new(options), services: Mutex::default() }
     }
 
@@ -77,8 +77,8 @@ fn read(file: &Path) -> Result<Script, ErrorInfo> {
             .hint("`scripted:FILE` names a file of rules, from the current folder")
     };
     let size = std::fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
-    if size > FILE_BYTES_MAX {
-        return Err(unreadable(format!("it has {size} bytes, more than {FILE_BYTES_MAX}")));
+    if size > MAX_FILE_BYTES {
+        return Err(unreadable(format!("it has {size} bytes, more than {MAX_FILE_BYTES}")));
     }
     let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
     let source = Source::new(file.display().to_string(), text);

@@ -30,7 +30,7 @@ async fn nobody_waits_for_what_is_called_off() {
     let chosen = service::choose(&options(service.model_url()), "test/m").unwrap();
     let http = http();
     let exchange =
-        Exchange { http: &http, call: &call, chosen: &chosen, question: &question, tools: &[], retry_after_max: HOUR };
+        Exchange { http: &http, call: &call, chosen: &chosen, question: &question, tools: &[], max_retry_after: HOUR };
     let seen = async {
         while service.model_requests() == 0 {
             tokio::task::yield_now().await;
@@ -47,7 +47,7 @@ async fn published_deltas_add_up_to_the_reply() {
     let service = TestService::from_script(&script).unwrap();
     let call = ToolCall::alone(parse_json(INPUT).unwrap());
     let question = Question::of(&call.input).unwrap();
-    for (streams, most) in [(true, 5), (false, 1)] {
+    for (streams, max_events) in [(true, 5), (false, 1)] {
         let mut options = options(service.model_url());
         options.services[0].stream = Some(streams);
         let chosen = service::choose(&options, "test/m").unwrap();
@@ -58,7 +58,7 @@ async fn published_deltas_add_up_to_the_reply() {
             chosen: &chosen,
             question: &question,
             tools: &[],
-            retry_after_max: HOUR,
+            max_retry_after: HOUR,
         };
         let published = Mutex::new(Vec::new());
         let publish = |data: Value| told.lock().unwrap().push(data);

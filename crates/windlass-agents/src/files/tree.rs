@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, openat, statat};
 use super::{Guard, Place, Problem, Wanted, folder_flags, reason};
 
 /// Each level is a call on the stack.
-const DEPTH_MAX: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// What there is to see of a tree.
 pub(crate) struct Tree<'a> {
@@ -20,7 +20,7 @@ pub(crate) struct Tree<'a> {
     /// Also what begins with a dot.
     pub(crate) hidden: bool,
     /// More is a mistake in the pattern, or a folder that should not be searched as a whole.
-    pub(crate) entries_max: usize,
+    pub(crate) max_entries: usize,
     pub(crate) stop: &'a dyn Fn() -> bool,
 }
 
@@ -81,9 +81,9 @@ impl Tree<'_> {
                 return Ok(Found::All);
             }
         };
-        let mut left = self.entries_max;
+        let mut left = self.max_entries;
         let prefix = if place.shown.is_empty() { String::new() } else { format!("{}/", place.shown) };
-        let ended = self.folder(&root, &prefix, prefix.len(), DEPTH_MAX, &mut left, &mut visit);
+        let ended = self.folder(&root, &prefix, prefix.len(), MAX_DEPTH, &mut left, &mut visit);
         Ok(match ended {
             ControlFlow::Continue(()) => Found::All,
             ControlFlow::Break(found) => found,

@@ -34,12 +34,12 @@ impl Caps {
 }
 
 /// The beginning of a text, and how much is missing; with the marker no longer than allowed.
-pub(super) fn cut(text: &str, most: usize) -> String {
-    if text.len() <= most {
+pub(super) fn cut(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
         return text.to_owned();
     }
     let marker = |missing: usize| format!("\n\n[cut here: {missing} more bytes]");
-    let mut end = most.saturating_sub(marker(text.len()).len());
+    let mut end = max_bytes.saturating_sub(marker(text.len()).len());
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -49,11 +49,11 @@ pub(super) fn cut(text: &str, most: usize) -> String {
 const MARKER: &str = "[cut here: this is not the beginning]\n\n";
 
 /// The end of a text, and that something is missing before it.
-pub(super) fn cut_front(text: &str, most: usize) -> String {
-    if text.len() <= most {
+pub(super) fn cut_front(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
         return text.to_owned();
     }
-    let mut start = text.len() - most.saturating_sub(MARKER.len());
+    let mut start = text.len() - max_bytes.saturating_sub(MARKER.len());
     while !text.is_char_boundary(start) {
         start += 1;
     }

@@ -11,7 +11,6 @@
 mod acts;
 mod caps;
 mod config;
-mod iterations;
 mod judge;
 mod mail;
 mod outputs;
@@ -19,6 +18,7 @@ mod prompt;
 mod read;
 mod reply;
 mod request;
+mod iterations;
 
 use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
 
@@ -120,8 +120,8 @@ impl Expression for Function {
         meter.spend(1)?;
         let mut reader = Reader::new(scope, meter);
         let value = (self.made)(&mut reader).map_err(|error| error.within(self.name))?;
-        let most = meter.output_bytes_max;
-        meter.check_size(value.size_up_to(most))?;
+        let max_bytes = meter.max_output_bytes;
+        meter.check_size(value.size_up_to(max_bytes))?;
         Ok(value)
     }
 }

@@ -107,9 +107,9 @@ impl First {
         let parts = self.files(reader, &mut text)?;
         let last = self.item(reader)?;
         let whole = self.dependencies.iter().any(|dependency| dependency.whole);
-        let most = if whole { self.caps.whole } else { self.caps.prompt };
+        let max_bytes = if whole { self.caps.whole } else { self.caps.prompt };
         // What the turn is about is never what is cut.
-        let mut text = cut(&text.0, most.saturating_sub(last.len()));
+        let mut text = cut(&text.0, max_bytes.saturating_sub(last.len()));
         text.push_str(&last);
         reader.pay(text.len())?;
         let content = match parts.is_empty() {
@@ -127,9 +127,7 @@ impl First {
         let repeated = self.around.as_ref().filter(|around| !around.items && !around.steps.is_empty());
         let iteration = repeated.and_then(|around| reader.iteration(Some(&around.name)));
         match iteration {
-            Some(iteration) => {
-                format!("## Iteration {}\n\n{}", iteration.iteration_index + 1, self.instructions.trim_end())
-            }
+            Some(iteration) => format!("## Iteration {}\n\n{}", iteration.iteration_index + 1, self.instructions.trim_end()),
             None => self.instructions.trim_end().to_owned(),
         }
     }
@@ -158,11 +156,11 @@ impl First {
                 continue;
             };
             // What is to be seen as a whole is only cut where the whole prompt is: a marker of its own would be cut off.
-            let most = if dependency.whole { usize::MAX } else { self.caps.dependency };
-            inside.part(&format!("{} (completed)", dependency.id), &cut(ended.content.trim_end(), most));
+            let max_bytes = if dependency.whole { usize::MAX } else { self.caps.dependency };
+            inside.part(&format!("{} (completed)", dependency.id), &cut(ended.content.trim_end(), max_bytes));
             if !ended.result.is_null() {
                 let result = reader.json(&ended.result)?;
-                inside.part(&format!("{} result", dependency.id), &cut(&result, most));
+                inside.part(&format!("{} result", dependency.id), &cut(&result, max_bytes));
             }
         }
         if !inside.0.is_empty() {
@@ -173,10 +171,7 @@ impl First {
 
     fn previous_iteration(&self, reader: &mut Reader<'_>, text: &mut Sections) -> Result<(), EvalError> {
         let Some(around) = self.around.as_ref().filter(|around| around.previous) else { return Ok(()) };
-        let Some(iteration) = reader.iteration(Some(&around.name)).filter(|iteration| iteration.iteration_index > 0)
-        else {
-            return Ok(());
-        };
+        let Some(iteration) = reader.iteration(Some(&around.name)).filter(|iteration| iteration.iteration_index > 0) else { return Ok(()) };
         let previous = reader.around("previous")?;
         let mut inside = Sections::default();
         if around.steps.is_empty() {
@@ -243,15 +238,9 @@ impl First {
 
     fn item(&self, reader: &mut Reader<'_>) -> Result<String, EvalError> {
         let each = self.around.as_ref().filter(|around| around.items);
-        let Some(iteration) = each.and_then(|around| reader.iteration(Some(&around.name))) else {
-            return Ok(String::new());
-        };
+        let Some(iteration) = each.and_then(|around| reader.iteration(Some(&around.name))) else { return Ok(String::new()) };
         let item = reader.json(&iteration.item)?;
-        Ok(format!(
-            "\n\n## forEach Item (index: {})\n\n{}",
-            iteration.iteration_index,
-            cut(&item, self.caps.prompt / 2)
-        ))
+        Ok(format!("\n\n## forEach Item (index: {})\n\n{}", iteration.iteration_index, cut(&item, self.caps.prompt / 2)))
     }
 }
 

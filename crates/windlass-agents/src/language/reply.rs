@@ -57,7 +57,7 @@ fn next(reader: &mut Reader<'_>, turns: u64, tool: Option<&Arc<str>>) -> Result<
     Ok(match calls.len() {
         1 if accepted => Next::Submitted,
         2.. if accepted => Next::Act,
-        _ if owed && demanded >= DEMANDS => Next::NoResult,
+        _ if owed && demanded >= MAX_RESULT_DEMANDS => Next::NoResult,
         _ if owed && demanded > 0 => Next::Force,
         1.. if reader.visit() < turns => Next::Act,
         _ if owed => Next::Force,
@@ -67,13 +67,13 @@ fn next(reader: &mut Reader<'_>, turns: u64, tool: Option<&Arc<str>>) -> Result<
 }
 
 /// How often a result that is owed is asked for.
-const DEMANDS: i64 = 2;
+const MAX_RESULT_DEMANDS: i64 = 2;
 
 /// How often it was.
 pub(super) fn demanded(reader: &mut Reader<'_>) -> Result<i64, EvalError> {
     Ok(match reader.own("forced")? {
         // Of an agent that was to be asked only once.
-        Value::Bool(true) => DEMANDS,
+        Value::Bool(true) => MAX_RESULT_DEMANDS,
         times => times.as_int().unwrap_or(0),
     })
 }
@@ -175,7 +175,7 @@ pub(super) fn forced(config: &Config<'_>) -> Result<Made, String> {
 }
 
 /// How much of what was wrong with a result an error tells.
-const PROBLEM_BYTES: usize = 600;
+const MAX_PROBLEM_BYTES: usize = 600;
 
 /// The error of an agent that owes its result: how often it tried, and what was wrong at last.
 pub(super) fn unsubmitted(config: &Config<'_>) -> Result<Made, String> {
@@ -200,7 +200,7 @@ pub(super) fn unsubmitted(config: &Config<'_>) -> Result<Made, String> {
             0 => format!("the agent never called `{tool}`, though it was asked for its result again"),
             _ => {
                 let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
-                let why = last.map(|why| format!("; the last: {}", cut(&why, PROBLEM_BYTES))).unwrap_or_default();
+                let why = last.map(|why| format!("; the last: {}", cut(&why, MAX_PROBLEM_BYTES))).unwrap_or_default();
                 format!("the agent called `{tool}` {times}, and its arguments were never valid{why}")
             }
         };

@@ -38,7 +38,7 @@ pub(super) fn request(config: &Config<'_>) -> Result<Made, String> {
 
 /// Tokens, and money if there is a price.
 pub(super) fn reserve(config: &Config<'_>) -> Result<Made, String> {
-    let most = config.count("maxTokens")?.ok_or("it needs `maxTokens`")? as u64;
+    let max_tokens = config.count("maxTokens")?.ok_or("it needs `maxTokens`")? as u64;
     let fixed = config.count("fixed")?.unwrap_or(0) as u64;
     let price = config.inner("price")?.map(|price| {
         let part = |key: &'static str| Ok::<u64, String>(price.count(key)?.unwrap_or(0) as u64);
@@ -47,9 +47,9 @@ pub(super) fn reserve(config: &Config<'_>) -> Result<Made, String> {
     let price = price.transpose()?;
     Ok(Box::new(move |reader| {
         let read = (fixed + said(reader)?).div_ceil(BYTES_A_TOKEN);
-        let mut reserved = vec![("tokens", Value::from(read + most))];
+        let mut reserved = vec![("tokens", Value::from(read + max_tokens))];
         if let Some((input, output)) = price {
-            let cost = u128::from(read) * u128::from(input) + u128::from(most) * u128::from(output);
+            let cost = u128::from(read) * u128::from(input) + u128::from(max_tokens) * u128::from(output);
             reserved.push(("money", Value::from(u64::try_from(cost.div_ceil(MILLION)).unwrap_or(u64::MAX))));
         }
         Ok(Value::object(reserved))

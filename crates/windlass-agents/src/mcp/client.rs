@@ -142,7 +142,7 @@ impl Connection {
         self.running.peer().peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
     }
 
-    pub(super) async fn tools(&self, most: usize) -> Result<Vec<RemoteTool>, String> {
+    pub(super) async fn tools(&self, max_tools: usize) -> Result<Vec<RemoteTool>, String> {
         let mut tools = Vec::new();
         let mut page = PaginatedRequestParams::default();
         loop {
@@ -153,8 +153,8 @@ impl Connection {
                 Err(error) => return Err(self.problem(&error).await),
             };
             tools.extend(more);
-            if tools.len() > most {
-                return Err(format!("it offers more than {most} tools (`limits.max_mcp_tools` in windlass.toml)"));
+            if tools.len() > max_tools {
+                return Err(format!("it offers more than {max_tools} tools (`limits.max_mcp_tools` in windlass.toml)"));
             }
             match next {
                 Some(cursor) => page = PaginatedRequestParams::default().with_cursor(Some(cursor)),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-const LENGTH_MAX: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// `server__tool`, in the same order. What models' makers do not accept in a name becomes `_`; names that are too long or
 /// there already end in a number.
@@ -13,9 +13,9 @@ pub(super) fn offered<'a>(server: &str, tools: impl Iterator<Item = &'a str>) ->
         let whole: String = format!("{server}__{}", tool.chars().map(usable).collect::<String>());
         let numbered = (2u64..).map(|number| {
             let end = format!("_{number}");
-            whole.chars().take(LENGTH_MAX - end.len()).collect::<String>() + &end
+            whole.chars().take(MAX_NAME_LENGTH - end.len()).collect::<String>() + &end
         });
-        let fitting = Some(whole.clone()).filter(|whole| whole.len() <= LENGTH_MAX);
+        let fitting = Some(whole.clone()).filter(|whole| whole.len() <= MAX_NAME_LENGTH);
         let name = fitting.into_iter().chain(numbered).find(|name| !taken.contains(name)).unwrap_or_default();
         taken.insert(name.clone());
         name
@@ -33,7 +33,7 @@ mod tests {
         let other = format!("{}y", "x".repeat(100));
         let names = offered("git", ["log", "a.b/c", "a_b_c", &long, &other, "log"].into_iter());
         assert_eq!(names[..3], ["git__log", "git__a_b_c", "git__a_b_c_2"]);
-        assert!(names.iter().all(|name| name.len() <= LENGTH_MAX && name.starts_with("git__")));
+        assert!(names.iter().all(|name| name.len() <= MAX_NAME_LENGTH && name.starts_with("git__")));
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
     }
 }

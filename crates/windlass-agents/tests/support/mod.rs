@@ -10,7 +10,7 @@ use windlass_tools::{HttpOptions, HttpTool, Outbound};
 use windlass_value::to_json;
 
 pub(crate) fn tool() -> HttpTool {
-    HttpTool::new(HttpOptions { outbound: Outbound::open(), reply_bytes_max: 1 << 20, ..HttpOptions::default() })
+    HttpTool::new(HttpOptions { outbound: Outbound::open(), max_reply_bytes: 1 << 20, ..HttpOptions::default() })
 }
 
 /// A part of an output, as JSON: `body.headers`.

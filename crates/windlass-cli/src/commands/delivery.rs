@@ -21,7 +21,7 @@ use crate::report::Ended;
 use crate::text;
 
 /// Letters of a condition that people get to see.
-const CONDITION_SHOWN: usize = 200;
+const MAX_CONDITION_CHARS: usize = 200;
 
 /// The trigger that the input goes to, if it has something to say about it.
 pub(crate) fn trigger_of(plan: &Plan, named: Option<&str>) -> Result<Option<Arc<str>>, Failure> {
@@ -75,7 +75,7 @@ pub(crate) async fn deliver(
     if triggered.runs.is_empty() {
         let why = match &triggered.unmet {
             Some(unmet) => {
-                let condition = text::short(&unmet.source, CONDITION_SHOWN);
+                let condition = text::short(&unmet.source, MAX_CONDITION_CHARS);
                 format!("the trigger `{trigger}` does not let this input in: {condition} is not true")
             }
             None => format!("the trigger `{trigger}` found no items"),

@@ -25,7 +25,7 @@ pub(crate) fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
     crate::agents::check_model(&settings)?;
     let directory = stores::directory(global);
     let roots = Roots::new(&args.paths, Some(directory.clone()), &settings.process_limits)?;
-    if let Some(note) = roots.left_out() {
+    if let Some(note) = roots.truncation_note() {
         out::note(&note);
     }
     let usual = ServerOptions::default();

@@ -69,7 +69,7 @@ fn human(piece: &StoredEvent) -> String {
 const ERRORS: [&str; 2] = ["error", "because"];
 
 /// Letters of an error that are shown: its message matters more than anything else of the event.
-const ERROR_CHARS: usize = 200;
+const MAX_ERROR_CHARS: usize = 200;
 
 /// `error=42P01: relation "x" does not exist`, also where it is inside an outcome.
 fn error_of(fields: &Map) -> Option<String> {
@@ -79,9 +79,9 @@ fn error_of(fields: &Map) -> Option<String> {
     let text = |key: &str| error.get(key).and_then(Value::as_str);
     let told = match (text("code"), text("message")) {
         (Some(code), Some(message)) => format!("{code}: {}", text::one_line(message)),
-        _ => text::short(error, ERROR_CHARS),
+        _ => text::short(error, MAX_ERROR_CHARS),
     };
-    Some(format!("{name}={}", text::cut(&told, ERROR_CHARS)))
+    Some(format!("{name}={}", text::cut(&told, MAX_ERROR_CHARS)))
 }
 
 fn human_event(event: &Event) -> String {

@@ -12,19 +12,19 @@ use crate::{out, stores, text};
 pub(crate) fn list(global: &Global, args: &args::List) -> Result<Exit, Failure> {
     let status = args.status.as_deref().map(status_of).transpose()?;
     let store = stores::open(global)?;
-    let most = if args.all { usize::MAX } else { args.limit as usize };
+    let max_rows = if args.all { usize::MAX } else { args.limit as usize };
     let mut rows = Vec::new();
-    if most > 0 {
+    if max_rows > 0 {
         stores::each_run(&*store, &RunFilter { status, ..RunFilter::default() }, |row| {
             if args.children || row.parent.is_none() {
                 rows.push(row);
             }
             // One more than shown, to know whether there are more.
-            rows.len() <= most
+            rows.len() <= max_rows
         })?;
     }
-    let more = rows.len() > most;
-    rows.truncate(most);
+    let more = rows.len() > max_rows;
+    rows.truncate(max_rows);
     if global.json {
         out::print_json(&Value::list(rows.iter().map(to_value).collect()))?;
         return Ok(Exit::Good);

@@ -52,7 +52,7 @@ fn files(named: &[PathBuf], limits: &ProcessLimits) -> Result<Vec<Found>, Failur
             continue;
         }
         let roots = Roots::new(std::slice::from_ref(path), None, limits)?;
-        if let Some(note) = roots.left_out() {
+        if let Some(note) = roots.truncation_note() {
             out::note(&format!("{}: {note}", shown(path)));
         }
         let inside = roots.files();

@@ -146,13 +146,13 @@ impl Replayed {
 /// All that are kept, by tick, newest first from the store.
 fn snapshots(store: &dyn Store, run: &str) -> Result<BTreeMap<u64, SnapshotRow>, Failure> {
     let mut found = BTreeMap::new();
-    let mut at_most = None;
-    while let Some(snapshot) = store.snapshot(run, at_most)? {
+    let mut max_tick = None;
+    while let Some(snapshot) = store.snapshot(run, max_tick)? {
         let tick = snapshot.tick;
         // The hash is all that is needed.
         found.insert(tick, SnapshotRow { body: Vec::new(), ..snapshot });
         match tick.checked_sub(1) {
-            Some(before) => at_most = Some(before),
+            Some(before) => max_tick = Some(before),
             None => break,
         }
     }

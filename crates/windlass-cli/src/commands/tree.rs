@@ -9,7 +9,7 @@ use crate::out::Paint;
 use crate::text;
 
 /// Children of one node that are shown; a parallel loop may have hundreds.
-const CHILDREN_MAX: usize = 10;
+const MAX_CHILDREN: usize = 10;
 
 /// The node a person means by "where is it now": the outermost live loop, or else the innermost live node.
 pub(crate) fn current(views: &[FrameView]) -> Option<&FrameView> {
@@ -32,12 +32,12 @@ pub(crate) fn lines(plan: &Plan, views: &[FrameView], now: Timestamp, paint: Pai
 
 fn write(plan: &Plan, views: &[FrameView], now: Timestamp, paint: Paint, depth: usize, lines: &mut Vec<String>) {
     let indent = "  ".repeat(depth);
-    for view in views.iter().take(CHILDREN_MAX) {
+    for view in views.iter().take(MAX_CHILDREN) {
         lines.push(format!("{indent}{}", line(plan, view, now, paint)));
         write(plan, &view.children, now, paint, depth + 1, lines);
     }
-    if views.len() > CHILDREN_MAX {
-        lines.push(format!("{indent}… and {} more", views.len() - CHILDREN_MAX));
+    if views.len() > MAX_CHILDREN {
+        lines.push(format!("{indent}… and {} more", views.len() - MAX_CHILDREN));
     }
 }
 
@@ -57,9 +57,9 @@ fn line(plan: &Plan, view: &FrameView, now: Timestamp, paint: Paint) -> String {
 pub(crate) fn format_loop_progress(plan: &Plan, view: &FrameView, looping: &LoopView) -> String {
     let live = running_iterations(looping);
     if live == 0 || (live == 1 && is_sequential(plan, view)) {
-        return text::of(looping.begun, looping.most);
+        return text::of(looping.begun, looping.max_iterations);
     }
-    format!("{} ({live} {})", text::of(looping.ended, looping.most), view.doing)
+    format!("{} ({live} {})", text::of(looping.ended, looping.max_iterations), view.doing)
 }
 
 fn is_sequential(plan: &Plan, view: &FrameView) -> bool {

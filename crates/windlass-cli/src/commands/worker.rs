@@ -21,7 +21,7 @@ pub(crate) fn worker(global: &Global, args: &args::Worker) -> Result<Exit, Failu
     let settings = Settings::load(global)?;
     let token = token(args.token_file.as_deref())?;
     let limits = settings.process_limits.clone();
-    let client = Client::new(&args.server, &token, args.insecure)?.taking_up_to(limits.max_worker_job_bytes);
+    let client = Client::new(&args.server, &token, args.insecure)?.with_max_response_bytes(limits.max_worker_job_bytes);
     let labels = labels(&args.labels)?;
     if args.only_labelled && labels.is_empty() {
         let hint = "give it labels with --label NAME=VALUE";

@@ -204,20 +204,20 @@ fn read_environment(limits: &mut serde_json::Value) -> Result<(), Failure> {
 
 /// What a loop gets that asks for nothing, and the most that one may ask for. A largest below the usual default is no
 /// slip: it holds for both.
-const PAIRS: [(&str, &str); 2] = [("loop_turns_default", "loop_turns_max"), ("loop_time_default", "loop_time_max")];
+const LOOP_LIMIT_PAIRS: [(&str, &str); 2] = [("loop_turns_default", "loop_turns_max"), ("loop_time_default", "loop_time_max")];
 
 /// Limits that contradict each other, or would let nothing run.
 fn check(limits: &serde_json::Value) -> Result<(), Failure> {
     let usual = usual_limits()?;
-    for (name, most) in PAIRS {
-        let (given, largest) = (limits[name].as_u64().unwrap_or(0), limits[most].as_u64().unwrap_or(0));
+    for (name, max_name) in LOOP_LIMIT_PAIRS {
+        let (given, max) = (limits[name].as_u64().unwrap_or(0), limits[max_name].as_u64().unwrap_or(0));
         if given == 0 {
             let message = format!("the limit `{name}` cannot be 0: no loop could begin a turn");
-            return Err(Failure::usage(message).hint(format!("give 1 up to `{most}`, or leave it out")));
+            return Err(Failure::usage(message).hint(format!("give 1 up to `{max_name}`, or leave it out")));
         }
-        if given > largest && limits[name] != usual[name] {
-            return Err(Failure::usage(format!("the limit `{name}` is larger than `{most}`"))
-                .hint(format!("lower it, or raise `{most}`; `windlass limits` shows them")));
+        if given > max && limits[name] != usual[name] {
+            return Err(Failure::usage(format!("the limit `{name}` is larger than `{max_name}`"))
+                .hint(format!("lower it, or raise `{max_name}`; `windlass limits` shows them")));
         }
     }
     Ok(())
@@ -273,12 +273,12 @@ mod tests {
     fn counts_and_spans_are_read() {
         let limits = limits_of("[limits]\nloop_turns_max = 7\nloop_time_max = \"PT2H\"\ncancel_grace = 3\n");
         let limits = limits.expect("valid");
-        assert_eq!((limits.max_loop_iterations, limits.loop_time_max), (7, Duration::from_secs(7_200)));
+        assert_eq!((limits.max_loop_iterations, limits.max_loop_time), (7, Duration::from_secs(7_200)));
         assert_eq!(limits.cancel_grace, Duration::from_secs(3));
     }
 
     #[test]
-    fn defaults_lie_between_one_and_their_largest() {
+    fn defaults_lie_between_one_and_their_maximum() {
         assert!(limits_of("[limits]\nloop_turns_default = 0\n").expect_err("none").contains("cannot be 0"));
         assert!(limits_of("[limits]\nloop_turns_default = 1001\n").expect_err("many").contains("loop_turns_max"));
         assert!(limits_of("[limits]\nloop_time_default = \"P2D\"\n").expect_err("long").contains("loop_time_max"));

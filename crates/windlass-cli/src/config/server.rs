@@ -42,9 +42,9 @@ pub(crate) struct Server {
     /// Who stands in front of it, and is believed in whom it asks for.
     pub proxies: Vec<Range>,
     /// Connections at once.
-    pub connections: Option<u32>,
+    pub max_connections: Option<u32>,
     /// The same of one address.
-    pub connections_per_address: Option<u32>,
+    pub max_connections_per_address: Option<u32>,
     /// Tools that it runs itself besides the safe ones.
     pub tools: Vec<String>,
     pub outbound: OutboundRules,
@@ -91,9 +91,9 @@ pub(crate) fn server(table: toml::Value, file: &Path) -> Result<Server, Failure>
                 server.proxies = texts(value, &key)?.iter().map(|text| proxy(text)).collect::<Result<_, _>>()?
             }
             "rate" => server.rate = Some(count(&value, &key, "how many requests one token may make in a second")?),
-            "connections" => server.connections = Some(count(&value, &key, "how many there may be at once")?),
+            "connections" => server.max_connections = Some(count(&value, &key, "how many there may be at once")?),
             "connections_per_address" => {
-                server.connections_per_address = Some(count(&value, &key, "how many one address may have at once")?);
+                server.max_connections_per_address = Some(count(&value, &key, "how many one address may have at once")?);
             }
             "labels" => server.labels = labels(value)?,
             "lease" => server.lease = Some(span(&value, &key)?),
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(read.workdir.as_deref(), Some(Path::new("/here/work")));
         assert_eq!((read.lease, read.drain), (Some(Duration::from_secs(20)), Some(Duration::from_secs(3))));
         assert_eq!((read.outbound.allow.len(), read.outbound.deny.len()), (1, 1));
-        assert_eq!((read.proxies.len(), read.connections, read.connections_per_address), (2, Some(9), Some(3)));
+        assert_eq!((read.proxies.len(), read.max_connections, read.max_connections_per_address), (2, Some(9), Some(3)));
         assert!(read.agents.sandbox && read.labels["zone"] == "eu" && read.tools == ["shell"]);
     }
 

@@ -21,8 +21,8 @@ pub(crate) struct Roots {
     /// Nothing in here is a definition, and it changes all the time.
     store: Option<PathBuf>,
     /// How far down folders are looked into, and how many files are looked at in all.
-    depth_max: usize,
-    files_max: usize,
+    max_depth: usize,
+    max_files: usize,
 }
 
 impl Roots {
@@ -31,8 +31,8 @@ impl Roots {
             folders: Vec::new(),
             named: Vec::new(),
             store: store.and_then(|path| std::path::absolute(path).ok()),
-            depth_max: limits.max_dev_depth,
-            files_max: limits.max_dev_files,
+            max_depth: limits.max_dev_depth,
+            max_files: limits.max_dev_files,
         };
         let here = [PathBuf::from(".")];
         for path in if paths.is_empty() { &here } else { paths } {
@@ -54,17 +54,17 @@ impl Roots {
     }
 
     /// What is said of folders with more files than are looked at.
-    pub(crate) fn left_out(&self) -> Option<String> {
-        let most = self.files_max;
-        let full = self.files().len() >= most;
-        full.then(|| format!("only {most} files are looked at; raise `limits.max_dev_files` in windlass.toml for more"))
+    pub(crate) fn truncation_note(&self) -> Option<String> {
+        let max_files = self.max_files;
+        let full = self.files().len() >= max_files;
+        full.then(|| format!("only {max_files} files are looked at; raise `limits.max_dev_files` in windlass.toml for more"))
     }
 
     /// In order of their names, each once.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let mut found: BTreeSet<PathBuf> = self.named.iter().filter(|file| file.is_file()).cloned().collect();
         for folder in &self.folders {
-            self.gather(folder, self.depth_max, &mut found);
+            self.gather(folder, self.max_depth, &mut found);
         }
         found.into_iter().collect()
     }
@@ -74,7 +74,7 @@ impl Roots {
             std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
         entries.sort();
         for path in entries {
-            if found.len() >= self.files_max {
+            if found.len() >= self.max_files {
                 return;
             }
             // `./a.json` is called `a.json`, as whoever types it would.
@@ -177,8 +177,8 @@ mod tests {
         assert!(Roots::new(&[root.join("none")], None, &ProcessLimits::default()).is_err());
         let found = |limits: ProcessLimits| Roots::new(&[root.to_owned()], None, &limits).expect("there").files().len();
         let one = ProcessLimits { max_dev_files: 1, ..ProcessLimits::default() };
-        assert!(Roots::new(&[root.to_owned()], None, &one).expect("there").left_out().is_some());
-        assert_eq!((found(one), roots.left_out()), (1, None));
+        assert!(Roots::new(&[root.to_owned()], None, &one).expect("there").truncation_note().is_some());
+        assert_eq!((found(one), roots.truncation_note()), (1, None));
         assert_eq!(found(ProcessLimits { max_dev_depth: 0, ..ProcessLimits::default() }), 1);
     }
 }

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// It has been quiet for so long: whoever was writing is done. Nobody waits for longer than the second of them.
 const QUIET: Duration = Duration::from_millis(80);
-const LONGEST: Duration = Duration::from_millis(800);
+const MAX_DELAY: Duration = Duration::from_millis(800);
 
 /// Where the system tells nothing, files are looked at this often.
 const POLLED_EVERY: Duration = Duration::from_millis(500);
@@ -65,7 +65,7 @@ impl Watcher {
         if self.changed.recv().await.is_none() {
             return std::future::pending().await;
         }
-        let until = tokio::time::Instant::now() + LONGEST;
+        let until = tokio::time::Instant::now() + MAX_DELAY;
         while tokio::time::Instant::now() < until {
             match tokio::time::timeout(QUIET, self.changed.recv()).await {
                 Ok(Some(())) => {}

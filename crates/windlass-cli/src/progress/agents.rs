@@ -6,15 +6,15 @@ use windlass_value::Value;
 use crate::text;
 
 /// Letters of what is said.
-const SAID_MAX: usize = 160;
+const MAX_MESSAGE_CHARS: usize = 160;
 
 /// Letters of what went wrong.
-const REASON_MAX: usize = 300;
+const MAX_REASON_CHARS: usize = 300;
 
 /// A line for an event of agents; none for those that say nothing by themselves.
 pub(crate) fn line(event: &Event) -> Option<String> {
     let said = |value: Option<&Value>| {
-        value.filter(|value| !value.is_null()).map(|value| text::short(value, SAID_MAX)).unwrap_or_default()
+        value.filter(|value| !value.is_null()).map(|value| text::short(value, MAX_MESSAGE_CHARS)).unwrap_or_default()
     };
     match &event.kind {
         EventKind::CoordinatorNarration { text } => Some(format!("coordinator: {}", said(Some(text)))),
@@ -25,7 +25,7 @@ pub(crate) fn line(event: &Event) -> Option<String> {
         EventKind::LoopJudged { done, verdict, .. } => {
             let said = |why: Option<&Value>| {
                 let why = why.filter(|why| !why.is_null());
-                why.map(|why| format!(": {}", text::short(why, SAID_MAX))).unwrap_or_default()
+                why.map(|why| format!(": {}", text::short(why, MAX_MESSAGE_CHARS))).unwrap_or_default()
             };
             Some(match done {
                 Some(done) => {
@@ -51,13 +51,13 @@ pub(crate) fn line(event: &Event) -> Option<String> {
 /// The message of an error.
 pub(crate) fn message_of(error: &Value) -> String {
     let message = error.get("message");
-    message.map(|message| text::short(message, REASON_MAX)).unwrap_or_default()
+    message.map(|message| text::short(message, MAX_REASON_CHARS)).unwrap_or_default()
 }
 
 /// Why a call of a tool was refused.
 pub(crate) fn refusal(tool: &str, reason: Option<&str>) -> String {
     match reason {
-        Some(reason) => text::cut(&text::one_line(reason), REASON_MAX),
+        Some(reason) => text::cut(&text::one_line(reason), MAX_REASON_CHARS),
         None => format!("the tool `{tool}` is refused"),
     }
 }

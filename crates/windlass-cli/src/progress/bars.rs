@@ -14,7 +14,7 @@ use super::{Begun, is_inside, is_top};
 use crate::text;
 
 /// Lines drawn at once; the rest is there, only not shown.
-const SHOWN_MAX: usize = 8;
+const MAX_BARS: usize = 8;
 
 pub(crate) struct Bars {
     program: Arc<Program>,
@@ -149,7 +149,7 @@ impl Bars {
 
     /// A bar outside of the area would draw a line of its own, which nobody removes: it is filled in when it is inside.
     fn add(&mut self, path: &Arc<str>, most: Option<u64>, style: ProgressStyle, fill: impl FnOnce(&ProgressBar)) {
-        if self.shown.len() < SHOWN_MAX && !self.shown.contains_key(path) {
+        if self.shown.len() < MAX_BARS && !self.shown.contains_key(path) {
             let bar = self.area.add(ProgressBar::with_draw_target(most, ProgressDrawTarget::hidden()));
             bar.set_style(style);
             fill(&bar);

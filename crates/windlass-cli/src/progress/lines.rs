@@ -18,7 +18,7 @@ const MOMENT: Duration = Duration::from_millis(200);
 const EACH_LOOP: Duration = Duration::from_secs(1);
 
 /// Loops shown at once; there may be hundreds inside a parallel one.
-const LOOPS_MAX: usize = 3;
+const MAX_LOOPS: usize = 3;
 
 /// A step that has begun.
 struct Started {
@@ -46,7 +46,7 @@ impl Lines {
         // The clock is the run's own, also for those who come later.
         self.begun_at = Some(begun.at);
         // Outer loops come first.
-        for (path, seen) in begun.loops.iter().take(LOOPS_MAX) {
+        for (path, seen) in begun.loops.iter().take(MAX_LOOPS) {
             out::note(&format!("{path} goes on at {}", seen.count()));
         }
         self.loops.0.extend(begun.loops);
@@ -127,7 +127,7 @@ impl Lines {
         self.loops_told = Some(Instant::now());
         // Outer loops say more than inner ones.
         fresh.sort();
-        fresh.iter().take(LOOPS_MAX).for_each(|(_, line)| self.tell(line));
+        fresh.iter().take(MAX_LOOPS).for_each(|(_, line)| self.tell(line));
     }
 
     fn ended(&mut self, event: &Event, status: Status, reason: Option<&str>, message: Option<&str>) {

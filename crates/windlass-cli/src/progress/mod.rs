@@ -108,7 +108,7 @@ fn live_loops(frames: &[FrameView], parent: &str, into: &mut Vec<(Arc<str>, Loop
     for view in frames {
         let path = path_of_frame(parent, view);
         if let Some(looping) = &view.looping {
-            let (max_iterations, ended, last) = (looping.most, looping.ended, looping.last.clone());
+            let (max_iterations, ended, last) = (looping.max_iterations, looping.ended, looping.last.clone());
             into.push((path.as_str().into(), LoopProgress { max_iterations: most: max_iterations, ended, last, fresh: false }));
         }
         live_loops(&view.children, &path, into);

@@ -64,10 +64,10 @@ pub(crate) fn folder_of(name: Option<&str>) -> PathBuf {
 }
 
 impl Files for CatalogFiles {
-    fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
+    fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileProblem> {
         let (_, text) = self.found(path).ok_or(FileProblem::Missing)?;
-        match text.len() as u64 > most {
-            true => Err(FileProblem::TooLarge { most }),
+        match text.len() as u64 > max_bytes {
+            true => Err(FileProblem::TooLarge { max_bytes: most: max_bytes }),
             false => Ok(text.as_bytes().to_vec()),
         }
     }

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 const FILE: &str = "server.lock";
 
 /// Whoever only looks holds it for a moment.
-const TRIES: u32 = 5;
+const MAX_TRIES: u32 = 5;
 const BETWEEN: Duration = Duration::from_millis(20);
 
 /// The address of the server that has this store now, if one has.
@@ -38,7 +38,7 @@ impl StoreLock {
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         let mut taken = file.try_lock();
-        for _ in 1..TRIES {
+        for _ in 1..MAX_TRIES {
             if !matches!(taken, Err(TryLockError::WouldBlock)) {
                 break;
             }

@@ -27,7 +27,7 @@ pub(crate) struct Client {
     /// None: nobody asks for one.
     authorization: Option<HeaderValue>,
     /// The most bytes of an answer: inputs of jobs are in it.
-    answer_bytes_max: usize,
+    max_response_bytes: usize,
 }
 
 /// Why there is no good answer.
@@ -67,8 +67,8 @@ impl Client {
         authorization.set_sensitive(true);
         let options = HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() };
         let base = format!("{}/api/v1/{WORKER}", server.trim_end_matches('/'));
-        let answer_bytes_max = ProcessLimits::default().max_worker_job_bytes;
-        Ok(Client { http: HttpTool::new(options), base, authorization: Some(authorization), answer_bytes_max })
+        let max_response_bytes = ProcessLimits::default().max_worker_job_bytes;
+        Ok(Client { http: HttpTool::new(options), base, authorization: Some(authorization), max_response_bytes: answer_bytes_max: max_response_bytes })
     }
 
     /// The server of a store on this machine: what it is asked does not leave it.
@@ -82,8 +82,8 @@ impl Client {
 
     /// The same server, whose answers may have so many bytes.
     #[must_use]
-    pub(crate) fn taking_up_to(self, answer_bytes_max: usize) -> Client {
-        Client { answer_bytes_max, ..self }
+    pub(crate) fn with_max_response_bytes(self, max_response_bytes: usize) -> Client {
+        Client { max_response_bytes: answer_bytes_max: max_response_bytes, ..self }
     }
 
     /// The same server, and all of its API.
@@ -130,11 +130,11 @@ impl Client {
         let request = request.body(body).map_err(|error| odd(&error))?;
         let answer = self.http.open(request).await.map_err(|error| Trouble::Away(error.message.to_string()))?;
         let status = answer.status();
-        let most = self.answer_bytes_max;
-        let read = Limited::new(answer.into_body(), most).collect().await;
+        let max_bytes = self.max_response_bytes;
+        let read = Limited::new(answer.into_body(), max_bytes).collect().await;
         let bytes = read.map_err(|error| match error.is::<LengthLimitError>() {
             true => Trouble::Away(format!(
-                "its answer has more than {most} bytes (`limits.max_worker_job_bytes` in windlass.toml)"
+                "its answer has more than {max_bytes} bytes (`limits.max_worker_job_bytes` in windlass.toml)"
             )),
             false => Trouble::Away(error.to_string()),
         });

@@ -124,8 +124,8 @@ impl Worker {
     /// Brings the result to the server, however long that is away.
     async fn report(&self, job: &LeasedJob, held: &Held, mut outcome: TaskOutcome) -> Option<LeasedJob> {
         // The server takes no larger request.
-        let most = self.limits.max_worker_result_bytes;
-        if outcome.output.size_up_to(most) > most {
+        let max_bytes = self.limits.max_worker_result_bytes;
+        if outcome.output.size_up_to(max_bytes) > max_bytes {
             outcome = too_large();
         }
         let (begun, mut backoff) = (Instant::now(), Backoff::new());

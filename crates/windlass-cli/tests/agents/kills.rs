@@ -187,9 +187,9 @@ fn killed(victim: &Victim, moment: &str, end: &Value, undisturbed: &Made) {
         for (known, then) in &lives {
             known.holds(&what, then, &made);
         }
-        let most = made.calls.values().chain(made.lines.values()).max().copied().unwrap_or(0);
-        again += u64::from(most > 1);
-        assert!(most <= 1 + lives.len() as u64, "{what}: something was done {most} times: {made:?}");
+        let max_repeats = made.calls.values().chain(made.lines.values()).max().copied().unwrap_or(0);
+        again += u64::from(max_repeats > 1);
+        assert!(max_repeats <= 1 + lives.len() as u64, "{what}: something was done {max_repeats} times: {made:?}");
         same_keys(&what, &world);
         world.windlass(&["replay", "one"]).exits(0);
     }

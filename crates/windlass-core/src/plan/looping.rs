@@ -152,7 +152,7 @@ pub struct LoopLimits {
     pub cancels_iterations_on_timeout: bool,
     /// More than this is refused when the limits are computed, as the compiler refuses it when they are written down.
     pub max_iterations: u64,
-    pub time_max: Duration,
+    pub max_time: Duration,
     /// What the turns may use up in all, worked out when the loop is entered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budget: Vec<Budget>,
@@ -165,8 +165,8 @@ impl LoopLimits {
             iterations: None,
             time: None,
             cancels_iterations_on_timeout: false,
-            max_iterations: limits.loop_items_max,
-            time_max: limits.loop_time_max,
+            max_iterations: limits.max_loop_items,
+            max_time: limits.max_loop_time,
             budget: Vec::new(),
         }
     }
@@ -176,7 +176,7 @@ impl LoopLimits {
     pub fn of_repeats(limits: &Limits) -> LoopLimits {
         LoopLimits {
             iterations: Some(Amount::Fixed(limits.default_loop_iterations.min(limits.max_loop_iterations))),
-            time: Some(Amount::Fixed(limits.loop_time_default.min(limits.loop_time_max))),
+            time: Some(Amount::Fixed(limits.default_loop_time.min(limits.max_loop_time))),
             cancels_iterations_on_timeout: true,
             max_iterations: limits.max_loop_iterations,
             ..LoopLimits::of_items(limits)
@@ -190,7 +190,7 @@ pub struct Budget {
     /// [`CALLS`] counts effects before they are handed out; any other name is summed from `meta.usage` of the jobs that
     /// have ended.
     pub what: Arc<str>,
-    pub most: Amount<u64>,
+    pub max: Amount<u64>,
 }
 
 /// The budget that the reducer counts itself.

@@ -109,7 +109,7 @@ impl Place {
 pub struct Handler {
     pub place: u32,
     /// How often one line of tokens may come by here: what a handler's tokens lead to counts on.
-    pub times: u32,
+    pub max_uses: u32,
 }
 
 /// What a failure is called as a token: `{step, error, attempts, event {kind, payload}}`.

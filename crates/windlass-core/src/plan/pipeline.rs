@@ -139,13 +139,13 @@ pub struct Rule {
     /// How often it may match; spent, the next rule is looked at. Counted while the pipeline runs, for a retry while its
     /// task is not left. A retry that is bounded so counts its own matches as tries, not those of other rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub times: Option<Amount<u64>>,
+    pub max_matches: Option<Amount<u64>>,
 }
 
 impl Rule {
     /// Matches always.
     pub fn new(directive: Directive) -> Rule {
-        Rule { when: None, directive, writes: Vec::new(), previous: None, times: None }
+        Rule { when: None, directive, writes: Vec::new(), previous: None, max_matches: None }
     }
 }
 

@@ -124,7 +124,7 @@ fn items(program: &Program, list: &Value) -> Result<Vec<Value>, Refused> {
         let hint = "name the array in the delivery: @triggerBody().items";
         return Err(ErrorInfo::new("NotAnArray", "expression", message).hint(hint).into());
     };
-    let max = program.limits.loop_items_max;
+    let max = program.limits.max_loop_items;
     if items.len() as u64 > max {
         let message = format!("{} items in one delivery; the limit is {max}", items.len());
         let hint = "raise `loop_items_max`, or deliver less at a time";

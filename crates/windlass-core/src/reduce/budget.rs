@@ -42,11 +42,11 @@ impl Used {
 
     /// No other effect may be handed out.
     pub(in crate::reduce) fn is_spent(&self) -> bool {
-        self.used >= self.most
+        self.used >= self.max
     }
 
     fn lacks(&self, amount: u64) -> bool {
-        self.is_spent() || self.used.saturating_add(amount) > self.most
+        self.is_spent() || self.used.saturating_add(amount) > self.max
     }
 }
 
@@ -57,7 +57,7 @@ impl Reducer<'_> {
             Ok(Used {
                 what: limit.what.clone(),
                 used: 0,
-                most: self.count(&limit.most, scope)?,
+                max: self.count(&limit.max, scope)?,
                 reserved: 0,
                 refused: 0,
             })
@@ -76,16 +76,16 @@ impl Reducer<'_> {
             return Ok(());
         }
         let budget = self.worked_out(&node.budget, scope)?;
-        let time = budget.iter().find(|budget| &*budget.what == TIME).map(|budget| budget.most);
+        let time = budget.iter().find(|budget| &*budget.what == TIME).map(|budget| budget.max);
         self.frame_mut(id)?.account = Some(Box::new(Account { budget, ..Account::default() }));
-        if let Some(most) = time {
-            self.limit_time(id, most)?;
+        if let Some(max_ms) = time {
+            self.limit_time(id, max_ms)?;
         }
         Ok(())
     }
 
-    pub(in crate::reduce) fn limit_time(&mut self, id: FrameId, most_ms: u64) -> Checked {
-        let after = Duration(most_ms.saturating_mul(1_000));
+    pub(in crate::reduce) fn limit_time(&mut self, id: FrameId, max_ms: u64) -> Checked {
+        let after = Duration(max_ms.saturating_mul(1_000));
         let key = self.set_timer(self.now() + after, Timer::Budget(id));
         if let Some(before) = self.frame_mut(id)?.account.get_or_insert_default().time.replace(key) {
             self.state.timers.remove(&before);
@@ -101,7 +101,7 @@ impl Reducer<'_> {
         for budget in self.budgets_mut(id)? {
             budget.refused = 0;
             if &*budget.what == TIME {
-                budget.used = budget.most;
+                budget.used = budget.max;
             }
         }
         self.exhaust(id, None)
@@ -203,7 +203,7 @@ impl Reducer<'_> {
                 let before = budget.used;
                 budget.reserved = budget.reserved.saturating_sub(amount_of(&reserved, &budget.what));
                 budget.used = budget.used.saturating_add(amount_of(&used, &budget.what));
-                if before <= budget.most && budget.used > budget.most {
+                if before <= budget.max && budget.used > budget.max {
                     exceeded.push(budget.clone());
                 }
             }
@@ -227,7 +227,7 @@ impl Reducer<'_> {
 
     /// A call has used more than was set aside for it, and more than there was.
     fn publish_exceeded(&mut self, id: FrameId, exceeded: Vec<Used>) {
-        for Used { what, used, most, .. } in exceeded {
+        for Used { what, used, max: most, .. } in exceeded {
             self.publish_at(id, EventKind::BudgetExceeded { what, used, max: most });
         }
     }
@@ -313,7 +313,7 @@ pub(in crate::reduce) fn short(budget: &[Used]) -> Shortage {
     let refused = budget.iter().find(|budget| budget.refused > 0);
     let spent = refused.or_else(|| budget.iter().find(|budget| budget.ends_iterations()));
     let spent = spent.or_else(|| budget.iter().find(|budget| budget.is_spent()));
-    let told = spent.map_or_else(String::new, |Used { what, used, most, refused, .. }| {
+    let told = spent.map_or_else(String::new, |Used { what, used, max: most, refused, .. }| {
         let told =
             format!(": {} of {}{}", words::amount(what, *used), words::amount(what, *most), words::counted(what));
         let verb = if &**what == MONEY { "is" } else { "are" };

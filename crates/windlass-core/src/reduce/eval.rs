@@ -54,11 +54,11 @@ impl Reducer<'_> {
     fn try_eval(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<Value, EvalError> {
         let limits = &self.program.limits;
         let caps = MeterCaps {
-            cel_cost_max: limits.max_cel_cost,
-            range_items_max: limits.max_range_items,
-            xml_nodes_max: limits.max_xml_nodes,
+            max_cel_cost: limits.max_cel_cost,
+            max_range_items: limits.max_range_items,
+            max_xml_nodes: limits.max_xml_nodes,
         };
-        let mut meter = Meter::new(limits.expression_fuel, limits.expression_output_bytes_max).with_caps(caps);
+        let mut meter = Meter::new(limits.expression_fuel, limits.max_expression_output_bytes).with_caps(caps);
         let view = View {
             program: self.program,
             state: self.state,
@@ -70,10 +70,10 @@ impl Reducer<'_> {
         let result = self.program.expression(expression).eval(&view, &mut meter);
         let draws = view.draws.get();
         self.state.draws = draws;
-        let most = limits.value_depth_max;
+        let max_depth = limits.max_value_depth;
         match result {
-            Ok(value) if value.is_deeper_than(most) => {
-                let message = format!("the expression gives a value with more than {most} levels in each other");
+            Ok(value) if value.is_deeper_than(max_depth) => {
+                let message = format!("the expression gives a value with more than {max_depth} levels in each other");
                 let hint = "keep a list of parts instead of parts inside parts; the limit is `value_depth_max`";
                 Err(EvalError::new(EvalErrorKind::Limit, message).hint(hint))
             }

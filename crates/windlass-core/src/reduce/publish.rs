@@ -41,7 +41,7 @@ impl Reducer<'_> {
 
     /// An error as events report it.
     pub(crate) fn event_error(&self, error: &ErrorInfo) -> Arc<EventError> {
-        EventError::new(error, self.program.limits.inline_bytes_max)
+        EventError::new(error, self.program.limits.max_inline_bytes)
     }
 
     /// What a frame gives, as far as it may be seen.
@@ -136,7 +136,7 @@ impl Reducer<'_> {
     }
 
     pub(crate) fn slim_in_place(&mut self, value: &mut Value) {
-        let cap = self.program.limits.inline_bytes_max;
+        let cap = self.program.limits.max_inline_bytes;
         if let Value::Str(_) | Value::List(_) | Value::Map(_) = value
             && value.size_up_to(cap) > cap
         {

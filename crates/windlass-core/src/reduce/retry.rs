@@ -40,9 +40,9 @@ impl Reducer<'_> {
             return Ok(None);
         }
         // A number that is written down was held to the limit at load.
-        let most = self.program.limits.retry_attempts_max;
-        if matches!(retry.attempts, Amount::Computed(_)) && u64::from(tries) >= most {
-            let message = format!("{tries} tries, and the policy wants more; the limit is {most}: {}", error.message);
+        let max = self.program.limits.max_retry_attempts;
+        if matches!(retry.attempts, Amount::Computed(_)) && u64::from(tries) >= max {
+            let message = format!("{tries} tries, and the policy wants more; the limit is {max}: {}", error.message);
             let hint = "ask for less; whoever runs the engine can raise `limits.retry_attempts_max` in windlass.toml";
             return Err(ErrorInfo::new("RetryCountExceeded", "limit", message).hint(hint).into());
         }

@@ -268,7 +268,7 @@ fn is_none_yet(number: &u64) -> bool {
 pub struct Used {
     pub what: Arc<str>,
     pub used: u64,
-    pub most: u64,
+    pub max: u64,
     /// Taken by calls that are out.
     #[serde(default, skip_serializing_if = "is_none_yet")]
     pub reserved: u64,

@@ -163,7 +163,7 @@ pub(crate) fn graph(children: Vec<Child>) -> Graph {
 }
 
 pub(crate) fn no_limits() -> LoopLimits {
-    LoopLimits { max_iterations: 1_000_000, time_max: secs(1_000_000), ..LoopLimits::of_items(&Limits::default()) }
+    LoopLimits { max_iterations: 1_000_000, max_time: secs(1_000_000), ..LoopLimits::of_items(&Limits::default()) }
 }
 
 /// A loop that ends after so many turns, as succeeded.

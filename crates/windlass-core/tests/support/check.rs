@@ -242,7 +242,7 @@ fn check_caps(program: &Program, state: &State) {
                 assert!(body.iterations.len() as u64 <= body.in_flight, "more turns at once than allowed");
                 assert!(busy <= body.in_flight, "jobs of more turns at once than allowed");
                 let calls = body.budget.iter().find(|budget| &*budget.what == CALLS);
-                assert!(calls.is_none_or(|calls| calls.used <= calls.most), "more calls than the budget allows");
+                assert!(calls.is_none_or(|calls| calls.used <= calls.max), "more calls than the budget allows");
             }
             (NodeKind::Graph(graph), Body::Graph(body)) => {
                 let limit = graph.in_flight.map_or(u64::MAX, u64::from).max(1);

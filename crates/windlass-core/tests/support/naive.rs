@@ -303,10 +303,10 @@ impl<'p> Naive<'p> {
                 continue;
             }
             let matched = rounds.matched.entry((pc, at)).or_default();
-            if rule.times.as_ref().is_some_and(|times| *matched >= fixed(times)) {
+            if rule.max_matches.as_ref().is_some_and(|times| *matched >= fixed(times)) {
                 continue;
             }
-            let tried = 1 + if rule.times.is_some() { *matched } else { rounds.made };
+            let tried = 1 + if rule.max_matches.is_some() { *matched } else { rounds.made };
             let next = match &rule.directive {
                 Directive::Continue => Next::On,
                 Directive::Jump(to) => Next::To(*to as usize),

@@ -77,7 +77,7 @@ pub(crate) fn tight_limits(seed: u64) -> Limits {
         loop_quiet_from_iteration: rng.below(5),
         slice_iterations: 1 + rng.below(4),
         slice_items: 3 + rng.below(30),
-        inline_bytes_max: 22 + rng.below(60) as usize,
+        max_inline_bytes: 22 + rng.below(60) as usize,
         lease_hold: Duration::from_ms(rng.below(2_000)),
         ..Limits::default()
     }
@@ -133,8 +133,8 @@ impl Maker {
         node.meters = self.rng.chance(20);
         if self.rng.chance(8) {
             let what = *self.rng.pick(&[CALLS, TIME, "tokens"]);
-            let most = Amount::Fixed(1 + self.rng.below(if what == TIME { 9_000 } else { 12 }));
-            self.b.at(id).budget.push(Budget { what: what.into(), most });
+            let max = Amount::Fixed(1 + self.rng.below(if what == TIME { 9_000 } else { 12 }));
+            self.b.at(id).budget.push(Budget { what: what.into(), max: most: max });
         }
         if let NodeKind::Loop(looping) = &mut self.b.at(id).kind
             && self.rng.chance(50)
@@ -403,7 +403,7 @@ impl Maker {
             _ => None,
         };
         let times = self.rng.chance(25).then(|| Amount::Fixed(self.rng.below(3)));
-        let rule = |when, directive| Rule { times: times.clone(), ..rule(when, directive) };
+        let rule = |when, directive| Rule { max_matches: times.clone(), ..rule(when, directive) };
         match self.rng.below(5) {
             0 => rule(when, Directive::Continue),
             1 => rule(when, Directive::Retry(self.retry())),
@@ -550,10 +550,10 @@ impl Maker {
     fn budget(&mut self) -> Vec<Budget> {
         let mut budget = Vec::new();
         if self.wild() && self.rng.chance(25) {
-            budget.push(Budget { what: CALLS.into(), most: Amount::Fixed(self.rng.below(6)) });
+            budget.push(Budget { what: CALLS.into(), max: Amount::Fixed(self.rng.below(6)) });
         }
         if self.wild() && self.rng.chance(15) {
-            budget.push(Budget { what: "tokens".into(), most: Amount::Fixed(1 + self.rng.below(60)) });
+            budget.push(Budget { what: "tokens".into(), max: Amount::Fixed(1 + self.rng.below(60)) });
         }
         budget
     }
@@ -645,7 +645,7 @@ impl Maker {
             rescue.arcs = vec![arc(leads_to)];
             places.push(rescue);
             for place in &mut places[..3] {
-                place.handler = Some(Handler { place: 4, times: self.rng.below(3) as u32 });
+                place.handler = Some(Handler { place: 4, max_uses: self.rng.below(3) as u32 });
                 place.arcs.iter_mut().for_each(|arc| arc.on = ArcOn::Succeeded);
             }
         }

@@ -24,8 +24,8 @@ pub(crate) fn step(name: &str, accepts: &str, gives: &str) -> Step {
 }
 
 impl Step {
-    pub(crate) fn workers(mut self, workers: u32) -> Step {
-        self.place.workers = workers;
+    pub(crate) fn max_concurrency(mut self, max_concurrency: u32) -> Step {
+        self.place.workers = max_concurrency;
         self
     }
 
@@ -45,7 +45,7 @@ impl Step {
     }
 
     pub(crate) fn handler(mut self, place: u32, times: u32) -> Step {
-        self.place.handler = Some(Handler { place, times });
+        self.place.handler = Some(Handler { place, max_uses: times });
         self
     }
 

@@ -8,10 +8,10 @@ use crate::model::{Item, Shape};
 use crate::text;
 
 /// Letters of an expression that are shown.
-const SOURCE_MAX: usize = 60;
+const MAX_SOURCE_CHARS: usize = 60;
 
 pub(crate) fn source(plan: &Plan, expression: ExprId) -> String {
-    text::short(plan.expressions[expression.0 as usize].written(), SOURCE_MAX)
+    text::short(plan.expressions[expression.0 as usize].written(), MAX_SOURCE_CHARS)
 }
 
 pub(crate) fn condition(plan: &Plan, when: Option<ExprId>) -> String {
@@ -52,17 +52,17 @@ pub(crate) fn of_task(plan: &Plan, id: String, task: &Task) -> Item {
 }
 
 /// More tries than this are as many as there is time for.
-const TRIES_MAX: u64 = 1_000_000;
+const MAX_TRIES_SHOWN: u64 = 1_000_000;
 
 fn retried(retry: Option<&Retry>) -> String {
     let Some(retry) = retry else { return String::new() };
-    let most = match retry.attempts {
+    let max_attempts = match retry.attempts {
         Amount::Fixed(1) => ", at most 1 try".to_owned(),
-        Amount::Fixed(most) if most <= TRIES_MAX => format!(", at most {most} tries"),
+        Amount::Fixed(most) if most <= MAX_TRIES_SHOWN => format!(", at most {most} tries"),
         Amount::Fixed(_) | Amount::Computed(_) => String::new(),
     };
     let within = retry.within.map(|within| format!(", within {}", text::span(within.time)));
-    format!(", retried{most}{}", within.unwrap_or_default())
+    format!(", retried{max_attempts}{}", within.unwrap_or_default())
 }
 
 fn tool(plan: &Plan, action: &Action) -> Option<String> {

@@ -109,7 +109,7 @@ impl Painter<'_> {
             if let Some(handler) = place.handler
                 && let Some(to) = ends.get(handler.place as usize)
             {
-                let label = format!("on failure, at most {}", text::count(u64::from(handler.times), "time"));
+                let label = format!("on failure, at most {}", text::count(u64::from(handler.max_uses), "time"));
                 self.connect(&from.exits, &to.entries, &label, Why::Failure);
             }
         }

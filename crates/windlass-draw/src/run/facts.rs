@@ -101,9 +101,9 @@ impl Facts {
         self.error = code.or(self.error.take());
     }
 
-    pub(crate) fn loop_begun(&mut self, most: Option<u64>) {
+    pub(crate) fn loop_begun(&mut self, max_iterations: Option<u64>) {
         self.loops += 1;
-        self.max_iterations = most;
+        self.max_iterations = max_iterations;
         self.reason = None;
     }
 
@@ -174,7 +174,7 @@ impl Facts {
             iterations: (facts.loops > 0 || facts.iterations > 0).then(|| IterationCounts {
                 ended: facts.iterations,
                 failed: facts.iterations_failed,
-                most: facts.max_iterations,
+                max: facts.max_iterations,
                 entries: facts.loops,
                 reason: facts.reason.clone(),
             }),

@@ -23,13 +23,13 @@ use facts::Facts;
 
 /// With more boxes than this, all runs of one step become one box. So they do when the drawing is more than pages usually
 /// draw.
-pub const NODES_MAX: usize = 500;
+pub const MAX_NODES: usize = 500;
 
-const MERMAID_ARROWS_MAX: usize = 500;
-const MERMAID_LETTERS_MAX: usize = 50_000;
+const MAX_MERMAID_ARROWS: usize = 500;
+const MAX_MERMAID_LETTERS: usize = 50_000;
 
 /// Kinds of events that nobody took, of which the drawing tells.
-const UNHANDLED_MAX: usize = 5;
+const MAX_UNHANDLED_SHOWN: usize = 5;
 
 /// A box of the plan, and for which run of its step.
 type Key = (Option<u64>, Arc<str>);
@@ -67,7 +67,7 @@ pub struct RunDrawing {
     sheet: Sheet,
     name: Option<String>,
     now: Option<Timestamp>,
-    most: usize,
+    max_nodes: usize,
     facts: BTreeMap<Key, Facts>,
     /// The place of each box that belongs to one.
     places: BTreeMap<Arc<str>, Arc<str>>,
@@ -122,7 +122,7 @@ impl RunDrawing {
             waiters,
             name: None,
             now: None,
-            most: NODES_MAX,
+            max_nodes: MAX_NODES,
             facts: BTreeMap::new(),
             places,
             firings: BTreeMap::new(),
@@ -160,8 +160,8 @@ impl RunDrawing {
 
     /// Folds the runs of a step into one box beyond this many boxes, instead of [`NODES_MAX`].
     #[must_use]
-    pub fn at_most(mut self, boxes: usize) -> RunDrawing {
-        self.most = boxes;
+    pub fn with_max_nodes(mut self, boxes: usize) -> RunDrawing {
+        self.max_nodes = boxes;
         self
     }
 
@@ -196,7 +196,7 @@ impl RunDrawing {
             _ if event.path.is_empty() => self.of_run(event),
             _ => self.asked(event),
         }
-        if !self.folded && self.facts.len() > self.most && !self.firings.is_empty() {
+        if !self.folded && self.facts.len() > self.max_nodes && !self.firings.is_empty() {
             self.fold();
         }
     }
@@ -465,11 +465,11 @@ impl RunDrawing {
             notes.push(format!("events {from} to {to} are no longer kept: what they told is missing here"));
         }
         if !self.unhandled.is_empty() {
-            let shown = self.unhandled.iter().take(UNHANDLED_MAX).map(|(kind, times)| match times {
+            let shown = self.unhandled.iter().take(MAX_UNHANDLED_SHOWN).map(|(kind, times)| match times {
                 1 => kind.to_string(),
                 times => format!("{kind} (× {times})"),
             });
-            let more = self.unhandled.len().saturating_sub(UNHANDLED_MAX);
+            let more = self.unhandled.len().saturating_sub(MAX_UNHANDLED_SHOWN);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             notes.push(format!("nobody took: {}{more}", shown.collect::<Vec<_>>().join(", ")));
         }
@@ -493,7 +493,7 @@ impl RunDrawing {
 
 /// Pages that draw Mermaid refuse longer texts and more arrows, unless they are told otherwise.
 fn fits(drawing: &Drawing) -> bool {
-    drawing.arrows.len() <= MERMAID_ARROWS_MAX && drawing.to_mermaid().chars().count() <= MERMAID_LETTERS_MAX
+    drawing.arrows.len() <= MAX_MERMAID_ARROWS && drawing.to_mermaid().chars().count() <= MAX_MERMAID_LETTERS
 }
 
 /// The kinds of the events that a step has returned: one, or a list of them.

@@ -80,7 +80,7 @@ fn iterations(counts: &IterationCounts) -> Value {
     map.insert("ended", counts.ended);
     map.insert("failed", counts.failed);
     map.insert("entries", counts.entries);
-    map.insert("most", Value::from(counts.most));
+    map.insert("most", Value::from(counts.max));
     map.insert("reason", Value::from(counts.reason.as_ref().map(ToString::to_string)));
     Value::map(map)
 }

@@ -12,7 +12,7 @@ pub(crate) const GAP_ACROSS: f64 = 24.0;
 pub(crate) const GAP_DOWN: f64 = 40.0;
 
 /// Longer labels are cut: a box as wide as a condition helps nobody.
-pub(crate) const LABEL_MAX: usize = 48;
+pub(crate) const MAX_LABEL_CHARS: usize = 48;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Frame {
@@ -148,7 +148,7 @@ fn ranks(after: &[Vec<usize>]) -> Vec<usize> {
 pub(crate) fn lines(item: &Item) -> Vec<String> {
     let mut lines = item.lines();
     let authored = lines.len() - usize::from(item.passage.is_some());
-    lines.iter_mut().take(authored).for_each(|line| *line = text::cut(line, LABEL_MAX));
+    lines.iter_mut().take(authored).for_each(|line| *line = text::cut(line, MAX_LABEL_CHARS));
     lines
 }
 

@@ -1,6 +1,6 @@
 //! SVG by a layout of our own.
 
-use super::layout::{Frame, GAP_ACROSS, GAP_DOWN, LABEL_MAX, LETTER, LINE, Layout, PADDING, lines};
+use super::layout::{Frame, GAP_ACROSS, GAP_DOWN, MAX_LABEL_CHARS, LETTER, LINE, Layout, PADDING, lines};
 use crate::model::{Arrow, Drawing, Item, Shape};
 use crate::text;
 
@@ -12,11 +12,11 @@ const LANES: u32 = 8;
 const LANE: f64 = 10.0;
 
 /// Letters of a note in a line of the drawing.
-const NOTE_MAX: usize = 120;
+const MAX_NOTE_CHARS: usize = 120;
 
 pub(crate) fn write(drawing: &Drawing) -> String {
     let mut layout = Layout::new(&drawing.arrows);
-    let notes: Vec<String> = drawing.notes.iter().map(|note| text::cut(note, NOTE_MAX)).collect();
+    let notes: Vec<String> = drawing.notes.iter().map(|note| text::cut(note, MAX_NOTE_CHARS)).collect();
     let top = PADDING + notes.len() as f64 * LINE;
     let (width, height) = layout.place(&drawing.items, PADDING, top);
     let mut body = String::new();
@@ -80,7 +80,7 @@ fn way_round(layout: &Layout<'_>, from: &Frame, to: &Frame) -> Option<f64> {
 fn draw_arrow(layout: &Layout<'_>, arrow: &Arrow, lanes: &mut u32, text: &mut String) -> f64 {
     let (Some(from), Some(to)) = (layout.frames.get(&*arrow.from), layout.frames.get(&*arrow.to)) else { return 0.0 };
     let dashes = if arrow.is_dashed() { " stroke-dasharray=\"5 4\"" } else { "" };
-    let label = text::cut(&arrow.label, LABEL_MAX);
+    let label = text::cut(&arrow.label, MAX_LABEL_CHARS);
     let (way, x, y) = match way_round(layout, from, to) {
         None => {
             let (x1, y1) = (from.x + from.width / 2.0, from.y + from.height);

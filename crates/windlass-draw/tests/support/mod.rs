@@ -93,7 +93,7 @@ fn place(step: &Json, name: &str, body: NodeId) -> Place {
     };
     let handler = step["handler"].as_array().map(|handler| {
         let number = |at: usize| handler[at].as_u64().unwrap() as u32;
-        Handler { place: number(0), times: number(1) }
+        Handler { place: number(0), max_uses: number(1) }
     });
     let fans_into =
         step["fans_into"].as_array().map(|into| into.iter().map(|at| at.as_u64().unwrap() as u32).collect());

@@ -44,7 +44,7 @@ impl<'a> Eval<'a> {
         let value = self.node(root)?;
         if self.mode == Mode::Value {
             let value = self.outside(&value)?;
-            self.meter.check_size(value.size_up_to(self.meter.output_bytes_max))?;
+            self.meter.check_size(value.size_up_to(self.meter.max_output_bytes))?;
             return Ok(value);
         }
         match self.content(value)? {
@@ -59,9 +59,9 @@ impl<'a> Eval<'a> {
     /// Pays for operations.
     pub(crate) fn spend(&mut self, amount: u64) -> Result<(), EvalError> {
         self.cost = self.cost.saturating_add(amount);
-        let most = self.meter.caps.cel_cost_max;
-        if self.cost > most {
-            let message = format!("the expression costs more than {most}, which one evaluation may cost");
+        let max_cost = self.meter.caps.max_cel_cost;
+        if self.cost > max_cost {
+            let message = format!("the expression costs more than {max_cost}, which one evaluation may cost");
             let hint = "look at fewer items, let a step give what is needed as its result, or raise `limits.max_cel_cost` \
                         in windlass.toml";
             return Err(EvalError::new(EvalErrorKind::Limit, message).hint(hint));

@@ -15,7 +15,7 @@ use crate::wdl::functions::encoding::to_base64;
 
 /// Building a pattern is dear: one that is computed is built once for each text.
 const PATTERN_COST: u64 = 100;
-const PATTERN_LENGTH_MAX: usize = 1_000;
+const MAX_PATTERN_LENGTH: usize = 1_000;
 
 impl Eval<'_> {
     pub(crate) fn call(&mut self, function: Function, arguments: &[Val]) -> Outcome {
@@ -112,8 +112,8 @@ impl Eval<'_> {
             return Ok(regex.clone());
         }
         self.spend(PATTERN_COST)?;
-        if text.len() > PATTERN_LENGTH_MAX {
-            return Err(type_error(format!("a pattern that is computed has at most {PATTERN_LENGTH_MAX} bytes")));
+        if text.len() > MAX_PATTERN_LENGTH {
+            return Err(type_error(format!("a pattern that is computed has at most {MAX_PATTERN_LENGTH} bytes")));
         }
         let regex = pattern(text).map_err(|why| type_error(why).hint(format!("the pattern is {}", short(text))))?;
         self.patterns.insert(text.clone(), regex.clone());

@@ -15,10 +15,10 @@ use super::tables::{GLOBALS, MACROS, METHODS, TYPES, instead_of};
 use super::value::{Kind, Val};
 
 /// How large a pattern may become, in bytes.
-const PATTERN_MAX: usize = 512 * 1024;
+const MAX_PATTERN_BYTES: usize = 512 * 1024;
 
 /// Nobody reads more.
-const PROBLEMS_MAX: usize = 50;
+const MAX_PROBLEMS: usize = 50;
 
 /// A node, and the kind of its value if that is certain.
 type Typed = (Node, Option<Kind>);
@@ -37,7 +37,7 @@ impl<'a> Lower<'a> {
     }
 
     fn problem(&mut self, message: impl Into<String>, range: &Range<usize>, hint: Option<String>) -> Typed {
-        if self.problems.len() < PROBLEMS_MAX {
+        if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(Problem { message: message.into(), hint, range: range.clone() });
         }
         (Node::Constant(Val::Null), None)
@@ -305,15 +305,15 @@ impl<'a> Lower<'a> {
         self.call(name, *function, nodes, arguments, at)
     }
 
-    fn counted(&mut self, name: &str, at: &Range<usize>, found: usize, least: usize, most: usize) -> bool {
-        if (least..=most).contains(&found) {
+    fn counted(&mut self, name: &str, at: &Range<usize>, found: usize, least: usize, max: usize) -> bool {
+        if (least..=max).contains(&found) {
             return true;
         }
-        let wanted = match (least, most) {
+        let wanted = match (least, max) {
             (0, 0) => "no argument".to_owned(),
             (1, 1) => "one argument".to_owned(),
-            (least, most) if least == most => format!("{least} arguments"),
-            (least, most) => format!("{least} to {most} arguments"),
+            (least, max) if least == max => format!("{least} arguments"),
+            (least, max) => format!("{least} to {max} arguments"),
         };
         let hint = MACROS.iter().any(|(known, ..)| *known == name).then(|| format!("write list.{name}(x, …x…)"));
         self.problem(format!("`{name}` takes {wanted}, not {found}"), at, hint);
@@ -321,14 +321,14 @@ impl<'a> Lower<'a> {
     }
 
     fn method(&mut self, target: &Syntax, name: &Arc<str>, at: &Range<usize>, arguments: &[Syntax]) -> Typed {
-        if let Some((_, how, least, most)) = MACROS.iter().find(|(known, ..)| **known == **name) {
-            return match self.counted(name, at, arguments.len(), *least, *most) {
+        if let Some((_, how, least, max)) = MACROS.iter().find(|(known, ..)| **known == **name) {
+            return match self.counted(name, at, arguments.len(), *least, *max) {
                 true => self.fold(*how, name, target, arguments),
                 false => (Node::Constant(Val::Null), None),
             };
         }
         let target_node = self.node(target);
-        let Some((_, function, least, most)) = METHODS.iter().find(|(known, ..)| **known == **name) else {
+        let Some((_, function, least, max)) = METHODS.iter().find(|(known, ..)| **known == **name) else {
             self.nodes(arguments);
             let known = METHODS.iter().map(|(name, ..)| *name).chain(MACROS.iter().map(|(name, ..)| *name));
             let hint = match (instead_of(name), GLOBALS.iter().any(|(known, ..)| **known == **name)) {
@@ -341,7 +341,7 @@ impl<'a> Lower<'a> {
         let mut nodes = vec![target_node];
         let rest: Vec<Typed> = arguments.iter().map(|argument| self.node(argument)).collect();
         nodes.extend(rest);
-        if !self.counted(name, at, arguments.len(), *least, *most) {
+        if !self.counted(name, at, arguments.len(), *least, *max) {
             return (Node::Constant(Val::Null), None);
         }
         let mut parts = vec![target.clone()];
@@ -495,7 +495,7 @@ fn dotted(syntax: &Syntax) -> Option<String> {
 }
 
 pub(super) fn pattern(text: &str) -> Result<Regex, String> {
-    let built = RegexBuilder::new(text).size_limit(PATTERN_MAX).nest_limit(50).build();
+    let built = RegexBuilder::new(text).size_limit(MAX_PATTERN_BYTES).nest_limit(50).build();
     built.map_err(|error| {
         let error = error.to_string();
         let why = error.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");

@@ -8,9 +8,9 @@ use super::lexer::{Lexer, Token, is_word, word};
 use super::syntax::{Kind, Literal, Problem, Syntax};
 
 /// The longest text, in bytes.
-pub(super) const TEXT_MAX: usize = 100_000;
+pub(super) const MAX_TEXT_BYTES: usize = 100_000;
 /// How deep a text may nest, and how long a chain of operators may be.
-pub(super) const DEPTH_MAX: usize = 100;
+pub(super) const MAX_DEPTH: usize = 100;
 /// Words that are kept for other uses: fields may have these names, variables may not.
 const RESERVED: [&str; 17] = [
     "as",
@@ -47,9 +47,9 @@ pub(super) fn parse(text: &str, steps: &[Arc<str>]) -> Result<Syntax, Problem> {
 }
 
 fn parse_whole(text: &str, steps: &[Arc<str>]) -> Parsed {
-    if text.len() > TEXT_MAX {
+    if text.len() > MAX_TEXT_BYTES {
         return Err(Problem::new(
-            format!("an expression has at most {TEXT_MAX} bytes, this one has {}", text.len()),
+            format!("an expression has at most {MAX_TEXT_BYTES} bytes, this one has {}", text.len()),
             0..0,
         ));
     }
@@ -147,7 +147,7 @@ impl Parser<'_> {
             Kind::Choice { test, yes, no } => test.depth.max(yes.depth).max(no.depth),
             Kind::Map(entries) => entries.iter().map(|(key, value)| key.depth.max(value.depth)).max().unwrap_or(0),
         };
-        match below >= DEPTH_MAX {
+        match below >= MAX_DEPTH {
             true => Err(too_deep(range)),
             false => Ok(Box::new(Syntax { kind, range, depth: below + 1 })),
         }
@@ -155,7 +155,7 @@ impl Parser<'_> {
 
     fn expression(&mut self) -> Parsed {
         self.depth += 1;
-        if self.depth > DEPTH_MAX {
+        if self.depth > MAX_DEPTH {
             let at = self.lexer.at;
             return Err(too_deep(at..at));
         }
@@ -226,7 +226,7 @@ impl Parser<'_> {
         let mut count = 1;
         while self.eat(sign)? {
             count += 1;
-            if count > DEPTH_MAX {
+            if count > MAX_DEPTH {
                 return Err(too_deep(start..start));
             }
         }
@@ -423,6 +423,6 @@ impl Parser<'_> {
 }
 
 fn too_deep(range: Range<usize>) -> Box<Problem> {
-    let problem = Problem::new(format!("the expression nests deeper than {DEPTH_MAX}"), range);
+    let problem = Problem::new(format!("the expression nests deeper than {MAX_DEPTH}"), range);
     problem.hint("a chain of operators counts too: compute a part of it in a step before")
 }

@@ -116,9 +116,9 @@ fn clock_offset(text: &str) -> Option<i64> {
         None => (1, text.strip_prefix('+').unwrap_or(text)),
     };
     let (hours, minutes) = clock.split_once(':')?;
-    let part = |text: &str, most: i64| {
+    let part = |text: &str, max: i64| {
         let plain = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
-        text.parse::<i64>().ok().filter(|number| plain && *number <= most)
+        text.parse::<i64>().ok().filter(|number| plain && *number <= max)
     };
     Some(sign * (part(hours, 23)? * 3600 + part(minutes, 59)? * 60))
 }

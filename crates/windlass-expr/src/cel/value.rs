@@ -13,7 +13,7 @@ use super::time::{Moment, Span};
 pub(super) type Outcome = Result<Val, EvalError>;
 
 /// How deep a value may nest that is compared or given back.
-const DEPTH_MAX: usize = 120;
+const MAX_DEPTH: usize = 120;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
@@ -349,7 +349,7 @@ pub(super) fn short(text: &str) -> String {
 }
 
 pub(super) fn too_deep() -> EvalError {
-    EvalError::new(EvalErrorKind::Limit, format!("a value nests deeper than {DEPTH_MAX}"))
+    EvalError::new(EvalErrorKind::Limit, format!("a value nests deeper than {MAX_DEPTH}"))
 }
 
 impl Eval<'_> {
@@ -359,7 +359,7 @@ impl Eval<'_> {
     }
 
     fn equal_within(&mut self, a: &Val, b: &Val, depth: usize) -> Result<bool, EvalError> {
-        if depth > DEPTH_MAX {
+        if depth > MAX_DEPTH {
             return Err(too_deep());
         }
         match (a, b) {
@@ -440,7 +440,7 @@ impl Eval<'_> {
     }
 
     fn outside_within(&mut self, value: &Val, depth: usize) -> Result<Value, EvalError> {
-        if depth > DEPTH_MAX {
+        if depth > MAX_DEPTH {
             return Err(too_deep());
         }
         // A list that holds another twice is small here, and large outside: what is handed over is counted.

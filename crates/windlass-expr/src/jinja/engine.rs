@@ -17,7 +17,7 @@ use super::session::{SESSION, Session, carried, carry, session_value};
 use crate::wdl::values::Context;
 
 /// How often an evaluation begins anew with more stored values at hand.
-const ROUNDS_MAX: usize = 1_000;
+const MAX_ROUNDS: usize = 1_000;
 
 /// The name that a whole value is given to.
 const RESULT: &str = "__r";
@@ -94,7 +94,7 @@ impl Program {
         let values: Arc<Vec<Slot>> = Arc::new(self.paths.iter().map(&mut slot).collect());
         let seed = if self.draws { scope.random() } else { 0 };
         let mut session = Arc::new(Session::new(meter, scope.now(), seed));
-        for _ in 0..ROUNDS_MAX {
+        for _ in 0..MAX_ROUNDS {
             let result = self.run(&values, &session, meter);
             let wanted = session.take_wanted();
             meter.fuel = meter.fuel.min(session.fuel_left());
@@ -154,7 +154,7 @@ impl Program {
                 let value = leave(&result, session)?;
                 // One that was there before need not be checked again.
                 if !is_ours(&result) {
-                    meter.check_size(value.size_up_to(meter.output_bytes_max))?;
+                    meter.check_size(value.size_up_to(meter.max_output_bytes))?;
                 }
                 Ok(value)
             }

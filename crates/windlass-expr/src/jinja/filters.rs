@@ -80,12 +80,12 @@ fn add_methods(env: &mut Environment<'static>) {
     env.add_filter("__m_splitlines", |text: Inner| {
         on_text("splitlines", &text, |text| text.lines().map(Inner::from).collect())
     });
-    env.add_filter("__m_split", |state: &mut State, text: Inner, separator: Option<Inner>, most: Option<i64>| {
+    env.add_filter("__m_split", |state: &mut State, text: Inner, separator: Option<Inner>, max_splits: Option<i64>| {
         if text.as_str().is_none() {
             return Err(wrong("split", "a text", &text));
         }
-        let most = most.map_or(Inner::from(()), Inner::from);
-        state.apply_filter("split", &[text, separator.unwrap_or_else(|| Inner::from(())), most])
+        let max_splits = max_splits.map_or(Inner::from(()), Inner::from);
+        state.apply_filter("split", &[text, separator.unwrap_or_else(|| Inner::from(())), max_splits])
     });
     env.add_filter("__m_replace", replace);
     env.add_filter("__m_join", |state: &mut State, separator: Inner, items: Inner| join(state, items, Some(separator)));

@@ -46,7 +46,7 @@ use truth::is_true;
 use crate::wdl::values::Context;
 
 /// How deep a source tree may nest.
-const TREE_DEPTH_MAX: usize = 120;
+const MAX_TREE_DEPTH: usize = 120;
 
 /// The language.
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,7 +96,7 @@ impl Expression for Node {
     fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
         let value = self.value(scope, meter)?;
         if matches!(self, Node::List(_) | Node::Object(_)) {
-            meter.check_size(value.size_up_to(meter.output_bytes_max))?;
+            meter.check_size(value.size_up_to(meter.max_output_bytes))?;
         }
         Ok(value)
     }
@@ -189,8 +189,8 @@ impl Compiler {
     }
 
     fn tree(&mut self, source: &Value) -> Node {
-        if self.pointer.len() > TREE_DEPTH_MAX {
-            self.error(format!("the value nests deeper than {TREE_DEPTH_MAX}"), None, 0..0);
+        if self.pointer.len() > MAX_TREE_DEPTH {
+            self.error(format!("the value nests deeper than {MAX_TREE_DEPTH}"), None, 0..0);
             return Node::Constant(Value::Null);
         }
         match source {

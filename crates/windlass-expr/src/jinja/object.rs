@@ -8,7 +8,7 @@ use minijinja::{Error, Value as Inner};
 use windlass_value::{EvalError, EvalErrorKind, Map, Value};
 
 use super::session::{Session, carried, carry};
-use crate::wdl::values::DEPTH_MAX;
+use crate::wdl::values::MAX_DEPTH;
 
 /// A value as the engine sees it.
 pub(super) fn enter(value: &Value, session: &Arc<Session>) -> Inner {
@@ -115,8 +115,8 @@ pub(super) fn leave(value: &Inner, session: &Session) -> Result<Value, EvalError
 }
 
 fn leave_at(value: &Inner, session: &Session, depth: usize) -> Result<Value, EvalError> {
-    if depth > DEPTH_MAX {
-        return Err(EvalError::new(EvalErrorKind::Limit, format!("a value nests deeper than {DEPTH_MAX}")));
+    if depth > MAX_DEPTH {
+        return Err(EvalError::new(EvalErrorKind::Limit, format!("a value nests deeper than {MAX_DEPTH}")));
     }
     if let Some(items) = value.downcast_object_ref::<Items>() {
         return Ok(Value::List(items.items.clone()));

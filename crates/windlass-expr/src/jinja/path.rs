@@ -235,9 +235,9 @@ fn no_property<'a>(before: &str, key: &str, keys: impl Iterator<Item = &'a str> 
 
 /// The first few names.
 fn listed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> String {
-    const SHOWN: usize = 10;
-    let mut text = names.clone().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    if names.count() > SHOWN {
+    const MAX_NAMES: usize = 10;
+    let mut text = names.clone().take(MAX_NAMES).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    if names.count() > MAX_NAMES {
         text.push_str(", …");
     }
     text

@@ -16,7 +16,7 @@ pub(super) const SESSION: &str = "__s";
 pub(super) struct Session {
     fuel: AtomicU64,
     written: AtomicUsize,
-    bytes_max: usize,
+    max_bytes: usize,
     pub now: Timestamp,
     seed: u64,
     draws: AtomicU64,
@@ -48,7 +48,7 @@ impl Session {
         Session {
             fuel: AtomicU64::new(meter.fuel),
             written: AtomicUsize::new(0),
-            bytes_max: meter.output_bytes_max,
+            max_bytes: meter.max_output_bytes,
             now,
             seed,
             draws: AtomicU64::new(0),
@@ -63,7 +63,7 @@ impl Session {
 
     /// Takes fuel for work that the engine does not count: items that filters look at.
     pub(crate) fn paid(&self, amount: u64) -> Result<(), EvalError> {
-        let mut meter = Meter::new(self.fuel.load(Ordering::Relaxed), self.bytes_max);
+        let mut meter = Meter::new(self.fuel.load(Ordering::Relaxed), self.max_bytes);
         let result = meter.spend(amount);
         if result.is_err() {
             self.spent.store(true, Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl Session {
 
     /// The error of an evaluation that should have ended when its fuel did.
     pub(crate) fn overspent(&self) -> Result<(), EvalError> {
-        if self.spent.load(Ordering::Relaxed) { Meter::new(0, self.bytes_max).spend(1) } else { Ok(()) }
+        if self.spent.load(Ordering::Relaxed) { Meter::new(0, self.max_bytes).spend(1) } else { Ok(()) }
     }
 
     pub(crate) fn fuel_left(&self) -> u64 {
@@ -83,7 +83,7 @@ impl Session {
 
     /// Whether a value may be as large as that.
     pub(crate) fn fits(&self, bytes: usize) -> Result<(), EvalError> {
-        Meter::new(0, self.bytes_max).check_size(bytes)
+        Meter::new(0, self.max_bytes).check_size(bytes)
     }
 
     /// Whether a text of that length may be made.
@@ -95,7 +95,7 @@ impl Session {
     /// Counts what is written; the whole of it is one result.
     pub(crate) fn writes(&self, bytes: usize) -> Result<(), EvalError> {
         let total = self.written.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        Meter::new(0, self.bytes_max).check_size(total)
+        Meter::new(0, self.max_bytes).check_size(total)
     }
 
     /// The content of a stored value, or a note that it is wanted.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_value::{PathPart, Value};
 
-use super::TREE_DEPTH_MAX;
+use super::MAX_TREE_DEPTH;
 use super::path::Step;
 use super::text::lowered;
 
@@ -31,7 +31,7 @@ pub fn references(source: &Value) -> Vec<Reference> {
 }
 
 fn walk(source: &Value, pointer: &mut Vec<PathPart>, found: &mut Vec<Reference>) {
-    if pointer.len() > TREE_DEPTH_MAX {
+    if pointer.len() > MAX_TREE_DEPTH {
         return;
     }
     match source {

@@ -12,12 +12,12 @@ use super::path::Path;
 use super::truth::word;
 
 /// The longest text that is compiled.
-const TEXT_BYTES_MAX: usize = 1 << 20;
+const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// How many operators, properties and brackets one `{{ … }}` may have, and how many statements a text: each may be
 /// inside the one before it, and whoever walks the syntax goes as deep.
-const LINKS_MAX: usize = 400;
-const STATEMENTS_MAX: usize = 200;
+const MAX_LINKS: usize = 400;
+const MAX_STATEMENTS: usize = 200;
 
 pub(super) enum Compiled {
     Constant(Value),
@@ -84,8 +84,8 @@ pub(super) fn lowered(text: &str) -> Result<Lowering, Vec<Problem>> {
 }
 
 pub(super) fn parsed(text: &str) -> Result<Stmt<'_>, Vec<Problem>> {
-    if text.len() > TEXT_BYTES_MAX {
-        let message = format!("a template has at most {TEXT_BYTES_MAX} bytes");
+    if text.len() > MAX_TEXT_BYTES {
+        let message = format!("a template has at most {MAX_TEXT_BYTES} bytes");
         return Err(vec![Problem { message, hint: None, range: 0..0 }]);
     }
     bounded(text)?;
@@ -105,9 +105,9 @@ fn bounded(text: &str) -> Result<(), Vec<Problem>> {
             Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Int128(_) | Token::Float(_) => {}
             _ => links += 1,
         }
-        if links > LINKS_MAX || statements > STATEMENTS_MAX {
+        if links > MAX_LINKS || statements > MAX_STATEMENTS {
             let range = span.start_offset as usize..span.end_offset as usize;
-            let message = format!("more than {LINKS_MAX} operators in one template, or {STATEMENTS_MAX} statements");
+            let message = format!("more than {MAX_LINKS} operators in one template, or {MAX_STATEMENTS} statements");
             let hint = Some("compute parts of it in steps before".to_owned());
             return Err(vec![Problem { message, hint, range }]);
         }
@@ -188,9 +188,7 @@ pub(super) fn syntax_problem(error: &Error, text: &str) -> Problem {
         detail if detail.contains("expected end of variable block") || detail.contains("end of input") => {
             Some("a template is closed with `}}`, a statement with `%}`".to_owned())
         }
-        detail if detail.contains("unknown statement") => {
-            Some("there are if, for, set, with, filter and raw".to_owned())
-        }
+        detail if detail.contains("unknown statement") => Some("there are if, for, set, with, filter and raw".to_owned()),
         detail if detail.contains("unexpected") && text[range.start..].starts_with('=') => {
             Some("two values are compared with `==`".to_owned())
         }

@@ -6,7 +6,7 @@ pub(crate) const TICKS_PER_SECOND: i64 = 10_000_000;
 pub(crate) const TICKS_PER_DAY: i64 = 86_400 * TICKS_PER_SECOND;
 const EPOCH_TICKS: i64 = 621_355_968_000_000_000;
 /// The last tick of the year 9999.
-const TICKS_MAX: i64 = 3_155_378_975_999_999_999;
+const MAX_TICKS: i64 = 3_155_378_975_999_999_999;
 /// Days from 0001-01-01 to 1970-01-01.
 const EPOCH_DAYS: i64 = 719_162;
 
@@ -37,7 +37,7 @@ impl Moment {
 
     /// The same zone at other ticks, if the calendar reaches that far.
     pub(crate) fn at(self, ticks: i64) -> Option<Moment> {
-        (0..=TICKS_MAX).contains(&ticks).then_some(Moment { ticks, ..self })
+        (0..=MAX_TICKS).contains(&ticks).then_some(Moment { ticks, ..self })
     }
 
     pub(crate) fn add_ticks(self, ticks: i64) -> Option<Moment> {
@@ -174,8 +174,8 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    pub(crate) fn take(&mut self, matches: fn(u8) -> bool, most: usize) -> &'a str {
-        let length = self.rest.bytes().take(most).take_while(|byte| matches(*byte)).count();
+    pub(crate) fn take(&mut self, matches: fn(u8) -> bool, max_length: usize) -> &'a str {
+        let length = self.rest.bytes().take(max_length).take_while(|byte| matches(*byte)).count();
         let (taken, rest) = self.rest.split_at(length);
         self.rest = rest;
         taken
@@ -185,8 +185,8 @@ impl<'a> Reader<'a> {
         self.take(|byte| byte.is_ascii_alphabetic(), 20)
     }
 
-    pub(crate) fn number(&mut self, least: usize, most: usize) -> Option<i64> {
-        let digits = self.take(|byte| byte.is_ascii_digit(), most);
+    pub(crate) fn number(&mut self, least: usize, max_digits: usize) -> Option<i64> {
+        let digits = self.take(|byte| byte.is_ascii_digit(), max_digits);
         (digits.len() >= least).then(|| digits.parse().ok()).flatten()
     }
 

@@ -5,23 +5,23 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use windlass_value::{
-    CompileError, EvalError, EvalErrorKind, IterationView, Level, Meter, MeterCaps, NodeView, PathPart, RunView, Scope,
-    Stored, Timestamp, Value, nearest,
+    CompileError, EvalError, EvalErrorKind, Level, Meter, MeterCaps, NodeView, PathPart, RunView, Scope, Stored,
+    Timestamp, IterationView, Value, nearest,
 };
 
 use super::functions::{self, ANY, Function, Run, is_node_result};
 use super::node::{Call, CallRun, Node, ObjectKey, eval};
 use super::path::{Key, Path, Step};
-use super::source::{Ref, TREE_DEPTH_MAX};
+use super::source::{Ref, MAX_TREE_DEPTH};
 use super::syntax::{Piece, StepKey, StepSyntax, Syntax, SyntaxKind, Text, is_expression, parse_text};
 use super::values::{Context, describe, preview};
 use super::variable::VariableName;
 
 /// What working out a constant may cost; a dearer one is left to evaluation.
 const FOLD_FUEL: u64 = 10_000;
-const FOLD_BYTES_MAX: usize = 65_536;
+const MAX_FOLD_BYTES: usize = 65_536;
 /// What has more is worked out in a run, within the run's limits.
-const FOLD_ITEMS_MAX: u32 = 100;
+const MAX_FOLD_ITEMS: u32 = 100;
 
 #[derive(Default)]
 pub(crate) struct Compiler {
@@ -58,9 +58,9 @@ impl Compiler {
     }
 
     fn too_deep(&mut self) -> bool {
-        let deep = self.pointer.len() > TREE_DEPTH_MAX;
+        let deep = self.pointer.len() > MAX_TREE_DEPTH;
         if deep {
-            self.error(format!("the value nests deeper than {TREE_DEPTH_MAX}"), None, 0..0);
+            self.error(format!("the value nests deeper than {MAX_TREE_DEPTH}"), None, 0..0);
         }
         deep
     }
@@ -200,15 +200,15 @@ impl Compiler {
             self.error(message, Some(hint), range);
             return None;
         }
-        if count < function.least || count > function.most {
-            let (least, most) = (function.least, function.most);
-            let wanted = match (least, most) {
+        if count < function.least || count > function.max_arguments {
+            let (least, max) = (function.least, function.max_arguments);
+            let wanted = match (least, max) {
                 (0, 0) => "no arguments".to_owned(),
                 (1, 1) => "1 argument".to_owned(),
-                (least, most) if least == most => format!("{least} arguments"),
+                (least, max) if least == max => format!("{least} arguments"),
                 (1, ANY) => "at least 1 argument".to_owned(),
                 (least, ANY) => format!("at least {least} arguments"),
-                (least, most) => format!("{least} to {most} arguments"),
+                (least, max) => format!("{least} to {max} arguments"),
             };
             self.error(format!("`{}` takes {wanted}, got {count}", function.name), None, range);
             return None;
@@ -406,8 +406,8 @@ fn fold(node: Node) -> Node {
         return node;
     }
     let caps =
-        MeterCaps { range_items_max: FOLD_ITEMS_MAX as usize, xml_nodes_max: FOLD_ITEMS_MAX, ..MeterCaps::default() };
-    let mut meter = Meter::new(FOLD_FUEL, FOLD_BYTES_MAX).with_caps(caps);
+        MeterCaps { max_range_items: MAX_FOLD_ITEMS as usize, max_xml_nodes: MAX_FOLD_ITEMS, ..MeterCaps::default() };
+    let mut meter = Meter::new(FOLD_FUEL, MAX_FOLD_BYTES).with_caps(caps);
     let mut context = Context::new(&Nothing, &mut meter);
     match eval(&node, &mut context) {
         Ok(value) => Node::Constant(value),

@@ -5,10 +5,10 @@ use super::date_format::{Part, each_part, resolve};
 use super::locale::Locale;
 
 /// Two digits of a year mean 1950 to 2049.
-const TWO_DIGIT_YEAR_MAX: i64 = 49;
+const MAX_TWO_DIGIT_YEAR: i64 = 49;
 
 fn full_year(year: i64) -> i64 {
-    year + if year <= TWO_DIGIT_YEAR_MAX { 2000 } else { 1900 }
+    year + if year <= MAX_TWO_DIGIT_YEAR { 2000 } else { 1900 }
 }
 
 /// What a text has said so far.
@@ -64,8 +64,7 @@ impl ParsedDate {
 pub(crate) fn exact(text: &str, pattern: &str, locale: &Locale, today: Option<Civil>) -> Option<Moment> {
     let zulu = pattern == "u" || pattern == "r" || pattern == "R";
     let (pattern, locale) = resolve(pattern, locale)?;
-    let mut reader =
-        Exact { reader: Reader { rest: text.trim() }, locale, parsed: ParsedDate::default(), pointless: false };
+    let mut reader = Exact { reader: Reader { rest: text.trim() }, locale, parsed: ParsedDate::default(), pointless: false };
     each_part(&pattern, &mut |part| reader.part(part))?;
     if zulu {
         reader.parsed.offset = Some(0);
@@ -289,8 +288,7 @@ impl General<'_> {
         reader.clock(&mut civil)?;
         (self.rest, self.timed, self.after_time) = (reader.rest, true, true);
         let parsed = &mut self.parsed;
-        (parsed.hour, parsed.minute, parsed.second, parsed.fraction) =
-            (civil.hour, civil.minute, civil.second, civil.fraction);
+        (parsed.hour, parsed.minute, parsed.second, parsed.fraction) = (civil.hour, civil.minute, civil.second, civil.fraction);
         Some(())
     }
 

@@ -5,13 +5,13 @@ use windlass_value::{Digits, Value, float_text};
 use super::locale::Locale;
 use super::number_pattern;
 
-const PRECISION_MAX: usize = 99;
+const MAX_PRECISION: usize = 99;
 /// How far from the point a digit may be: farther than those of any float, near enough to be written out.
-const POINT_MAX: i64 = 400;
+const MAX_POINT_DISTANCE: i64 = 400;
 
 /// None when the format is not one, or not one for this number.
 pub(crate) fn format(number: &Value, pattern: &str, locale: &Locale) -> Option<String> {
-    if Digits::of(number)?.point.abs() > POINT_MAX {
+    if Digits::of(number)?.point.abs() > MAX_POINT_DISTANCE {
         return None;
     }
     let mut letters = pattern.chars();
@@ -20,10 +20,10 @@ pub(crate) fn format(number: &Value, pattern: &str, locale: &Locale) -> Option<S
         Some(letter) if letter.is_ascii_alphabetic() && letters.clone().all(|c| c.is_ascii_digit()) => {
             let digits = letters.as_str();
             let precision = if digits.is_empty() { None } else { Some(digits.parse().ok()?) };
-            let fits = precision.unwrap_or(0) <= PRECISION_MAX;
+            let fits = precision.unwrap_or(0) <= MAX_PRECISION;
             fits.then(|| standard(number, letter, precision, locale)).flatten()
         }
-        Some(_) if pattern.len() > 4 * PRECISION_MAX => None,
+        Some(_) if pattern.len() > 4 * MAX_PRECISION => None,
         Some(_) => number_pattern::format(Digits::of(number)?, pattern, locale),
     }
 }

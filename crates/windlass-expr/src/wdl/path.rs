@@ -8,7 +8,7 @@ use super::node::{Node, eval};
 use super::values::{Context, Outcome, describe, is_stored_list, type_error, whole, whole_big};
 
 /// How many names a message lists.
-const NAMES_SHOWN: usize = 20;
+const MAX_NAMES_SHOWN: usize = 20;
 
 pub(crate) struct Path {
     pub root: Node,
@@ -41,8 +41,8 @@ pub(crate) fn names(map: &Map) -> String {
     if map.is_empty() {
         return "no properties".to_owned();
     }
-    let shown: Vec<String> = map.keys().take(NAMES_SHOWN).map(|key| format!("`{key}`")).collect();
-    let more = map.len().saturating_sub(NAMES_SHOWN);
+    let shown: Vec<String> = map.keys().take(MAX_NAMES_SHOWN).map(|key| format!("`{key}`")).collect();
+    let more = map.len().saturating_sub(MAX_NAMES_SHOWN);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{rest}", shown.join(", "))
 }

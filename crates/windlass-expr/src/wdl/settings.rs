@@ -8,7 +8,7 @@ use windlass_value::{PathPart, Value};
 
 use super::compile::Compiler;
 use super::node::Node;
-use super::source::{Ref, TREE_DEPTH_MAX, calls};
+use super::source::{Ref, MAX_TREE_DEPTH, calls};
 
 const KEY: &str = "appsetting:";
 
@@ -36,7 +36,7 @@ fn replace(
     pointer: &mut Vec<PathPart>,
     missing: &mut Vec<Ref>,
 ) -> Value {
-    if pointer.len() > TREE_DEPTH_MAX {
+    if pointer.len() > MAX_TREE_DEPTH {
         return value.clone();
     }
     let mut inside = |part: PathPart, item: &Value| {

@@ -8,7 +8,7 @@ use windlass_value::{CompileError, PathPart, Value};
 use super::syntax::{CallSyntax, Piece, StepKey, Syntax, SyntaxKind, Text, parse_text};
 
 /// How deep a source tree may nest.
-pub(crate) const TREE_DEPTH_MAX: usize = 120;
+pub(crate) const MAX_TREE_DEPTH: usize = 120;
 
 /// A literal name in a source, and where it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,7 +103,7 @@ fn each_call(source: &Value, visit: Visit) {
 }
 
 fn walk(source: &Value, pointer: &mut Vec<PathPart>, visit: Visit) {
-    if pointer.len() > TREE_DEPTH_MAX {
+    if pointer.len() > MAX_TREE_DEPTH {
         return;
     }
     match source {

@@ -5,9 +5,9 @@ use std::ops::Range;
 use windlass_value::Value;
 
 /// The most characters one expression may have.
-pub(crate) const LENGTH_MAX: usize = 8192;
+pub(crate) const MAX_LENGTH: usize = 8192;
 /// How deep calls and indexes may nest, so that nothing that walks the syntax runs out of stack.
-pub(crate) const NESTING_MAX: usize = 100;
+pub(crate) const MAX_NESTING: usize = 100;
 
 /// A problem of one string; ranges are bytes of that string.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,10 +112,10 @@ pub(crate) fn parse_text(text: &str) -> Result<Text, SyntaxError> {
 }
 
 fn check_length(text: &str, range: Range<usize>) -> Result<(), SyntaxError> {
-    if range.len() <= LENGTH_MAX || text[range.clone()].chars().count() <= LENGTH_MAX {
+    if range.len() <= MAX_LENGTH || text[range.clone()].chars().count() <= MAX_LENGTH {
         return Ok(());
     }
-    Err(SyntaxError::new(format!("the expression is longer than {LENGTH_MAX} characters"), range)
+    Err(SyntaxError::new(format!("the expression is longer than {MAX_LENGTH} characters"), range)
         .hint("compose parts of it in actions of their own"))
 }
 
@@ -207,8 +207,8 @@ impl Parser<'_> {
 
     fn expression(&mut self) -> Result<Syntax, SyntaxError> {
         self.depth += 1;
-        if self.depth > NESTING_MAX {
-            return Err(SyntaxError::new(format!("the expression nests deeper than {NESTING_MAX}"), self.here())
+        if self.depth > MAX_NESTING {
+            return Err(SyntaxError::new(format!("the expression nests deeper than {MAX_NESTING}"), self.here())
                 .hint("compose parts of it in actions of their own"));
         }
         self.skip_space();

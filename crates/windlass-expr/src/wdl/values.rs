@@ -13,7 +13,7 @@ use super::xml;
 pub(crate) type Outcome = Result<Value, EvalError>;
 
 /// How deep a value may nest that an expression walks or makes.
-pub(crate) const DEPTH_MAX: usize = 120;
+pub(crate) const MAX_DEPTH: usize = 120;
 
 /// What one evaluation works with.
 pub(crate) struct Context<'a> {
@@ -184,7 +184,7 @@ pub(crate) fn type_error(message: impl Into<String>) -> EvalError {
 }
 
 pub(crate) fn too_deep() -> EvalError {
-    EvalError::new(EvalErrorKind::Limit, format!("a value nests deeper than {DEPTH_MAX}"))
+    EvalError::new(EvalErrorKind::Limit, format!("a value nests deeper than {MAX_DEPTH}"))
 }
 
 /// Kind and a glimpse of the value, for messages.
@@ -253,7 +253,7 @@ pub(crate) fn json_text(context: &mut Context, value: &Value) -> Result<String, 
 }
 
 fn write_json(value: &Value, out: &mut String, depth: usize, sink: &mut dyn Sink) -> Result<(), EvalError> {
-    if depth > DEPTH_MAX {
+    if depth > MAX_DEPTH {
         return Err(too_deep());
     }
     let more = if let Value::Str(text) = value { text.len() } else { 8 };
@@ -339,7 +339,7 @@ pub(crate) fn same(context: &mut Context, left: &Value, right: &Value) -> Result
 }
 
 fn same_at(context: &mut Context, left: &Value, right: &Value, depth: usize) -> Result<bool, EvalError> {
-    if depth > DEPTH_MAX {
+    if depth > MAX_DEPTH {
         return Err(too_deep());
     }
     context.items(1)?;
@@ -393,7 +393,7 @@ pub(crate) fn fingerprint(context: &mut Context, value: &Value) -> Result<String
 }
 
 fn write_fingerprint(context: &mut Context, value: &Value, out: &mut String, depth: usize) -> Result<(), EvalError> {
-    if depth > DEPTH_MAX {
+    if depth > MAX_DEPTH {
         return Err(too_deep());
     }
     match value {
@@ -484,12 +484,12 @@ pub(crate) fn check_result(meter: &Meter, value: &Value) -> Result<(), EvalError
     if !matches!(value, Value::List(_) | Value::Map(_)) {
         return Ok(());
     }
-    let mut left = meter.output_bytes_max;
+    let mut left = meter.max_output_bytes;
     check_part(meter, value, 0, &mut left)
 }
 
 fn check_part(meter: &Meter, value: &Value, depth: usize, left: &mut usize) -> Result<(), EvalError> {
-    if depth > DEPTH_MAX {
+    if depth > MAX_DEPTH {
         return Err(too_deep());
     }
     let own = match value {

@@ -167,7 +167,7 @@ fn looped(plan: &Plan, looping: &Loop, out: &mut String) {
         let _ = write!(out, " break when {}", expression(plan, condition));
     }
     for budget in &limits.budget {
-        let _ = write!(out, " at most {} {}", amount(plan, &budget.most), budget.what);
+        let _ = write!(out, " at most {} {}", amount(plan, &budget.max), budget.what);
     }
     if let Some(stall) = &looping.stall {
         let _ = write!(out, " stalled after {} turns of {}", stall.iterations, expression(plan, stall.watch));

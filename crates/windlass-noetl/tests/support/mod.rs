@@ -158,7 +158,7 @@ fn rule(plan: &Plan, rule: &Rule, depth: usize, out: &mut String) {
         Directive::Retry(again) => write!(out, " retry({})", retry(plan, again)),
         Directive::Fail { status, .. } => write!(out, " {}", status.as_str()),
     };
-    if let Some(times) = &rule.times {
+    if let Some(times) = &rule.max_matches {
         let _ = write!(out, " {} times", amount(plan, times));
     }
     rule.writes.iter().for_each(|change| write(plan, change, out));

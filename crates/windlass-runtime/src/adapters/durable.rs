@@ -7,7 +7,7 @@ use windlass_store::{NewSnapshot, Record, RunBatch, StatusChange};
 use windlass_value::{BlobHash, Value};
 
 use super::post::{Post, PostOptions, resting};
-use super::iterations::{TURN_WAITS_MAX, IterationBuffer};
+use super::iterations::{MAX_PENDING_TIME, IterationBuffer};
 use crate::RuntimeError;
 use crate::adapter::{Adapter, Journal, Next, TickSource, Waiting};
 use crate::blobs::BlobCache;
@@ -15,7 +15,7 @@ use crate::codec::{self, TickEntry};
 use crate::concerns;
 
 /// An event is shown, and so durable, at most this long after its tick.
-const OVERDUE: Duration = Duration::from_millis(50);
+const MAX_EVENT_DELAY: Duration = Duration::from_millis(50);
 
 pub(crate) struct Durable<A> {
     inner: A,
@@ -135,7 +135,7 @@ impl<A: Adapter> Journal for Durable<A> {
 
     fn wants_flush(&mut self) -> bool {
         // Whoever has started or resumed the run waits for its first commit.
-        !self.post.begun || self.pending_since.is_some_and(|since| since.elapsed() >= OVERDUE)
+        !self.post.begun || self.pending_since.is_some_and(|since| since.elapsed() >= MAX_EVENT_DELAY)
     }
 
     async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
@@ -174,7 +174,7 @@ impl<A: Adapter> TickSource for Durable<A> {
                 true => self.inner.ticks().wait_for_next_task(waiting).await,
                 false => {
                     let next =
-                        tokio::time::timeout(TURN_WAITS_MAX, self.inner.ticks().wait_for_next_task(waiting)).await;
+                        tokio::time::timeout(MAX_PENDING_TIME, self.inner.ticks().wait_for_next_task(waiting)).await;
                     match next {
                         Ok(next) => next,
                         Err(_) => match self.write_iterations().await {

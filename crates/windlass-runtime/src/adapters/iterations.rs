@@ -13,10 +13,10 @@ use crate::codec::{self, IterationPack};
 const TRIM_INTERVAL: u64 = 1_000;
 
 /// Turns that wait at most for their row. They are in the journal already, so a crash loses none.
-const TURNS_WAITING_MAX: usize = 256;
+const MAX_PENDING_ITERATIONS: usize = 256;
 
 /// How long a turn waits at most for its row, so that whoever reads the history sees it soon.
-pub(crate) const TURN_WAITS_MAX: Duration = Duration::from_millis(200);
+pub(crate) const MAX_PENDING_TIME: Duration = Duration::from_millis(200);
 
 #[derive(Default)]
 pub(crate) struct IterationBuffer {
@@ -50,7 +50,7 @@ impl IterationBuffer {
 
     /// A row for every turn would double the pages of a commit: they wait for each other, within bounds.
     pub(crate) fn is_due(&self) -> bool {
-        self.count >= TURNS_WAITING_MAX || self.since.is_some_and(|since| since.elapsed() >= TURN_WAITS_MAX)
+        self.count >= MAX_PENDING_ITERATIONS || self.since.is_some_and(|since| since.elapsed() >= MAX_PENDING_TIME)
     }
 
     /// The rows to be written now, and the ranges that may go.

@@ -31,10 +31,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_AT_UNKNOWN: Duration = Duration::from_millis(250);
 
 /// How many feeds may be forgotten before they are looked for.
-const FORGOTTEN_MAX: usize = 256;
+const MAX_DEAD_FEEDS: usize = 256;
 
 /// Events that a live subscriber may be behind.
-const EVENTS_BEHIND_MAX: usize = 4_096;
+const MAX_LIVE_BACKLOG: usize = 4_096;
 
 /// One run's way to its readers.
 pub(crate) struct Feed {
@@ -47,7 +47,7 @@ pub(crate) struct Feed {
 
 struct Kept {
     events: VecDeque<Event>,
-    most: usize,
+    max_events: usize,
     /// No more will come.
     ended: bool,
 }
@@ -59,8 +59,8 @@ impl Feed {
     }
 
     /// For a run of which so many events are kept in memory.
-    pub(crate) fn in_memory(most: usize) -> Feed {
-        let kept = Kept { events: VecDeque::new(), most: most.max(1), ended: false };
+    pub(crate) fn in_memory(max_events: usize) -> Feed {
+        let kept = Kept { events: VecDeque::new(), max_events: max_events.max(1), ended: false };
         Feed { kept: Some(Mutex::new(kept)), live: OnceLock::new(), moved: Notify::new() }
     }
 
@@ -70,7 +70,7 @@ impl Feed {
 
     /// Events from now on, for a reader that may miss some when it is slow.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Event> {
-        self.live.get_or_init(|| broadcast::channel(EVENTS_BEHIND_MAX).0).subscribe()
+        self.live.get_or_init(|| broadcast::channel(MAX_LIVE_BACKLOG).0).subscribe()
     }
 
     /// The one way by which an event leaves a run. It is durable, as far as the run's events ever are.
@@ -80,7 +80,7 @@ impl Feed {
             let _ = live.send(event.clone());
         }
         if let Some(mut kept) = self.kept() {
-            if kept.events.len() >= kept.most {
+            if kept.events.len() >= kept.max_events {
                 kept.events.pop_front();
             }
             kept.events.push_back(event);
@@ -116,17 +116,17 @@ pub(super) struct Shelf {
 }
 
 impl Shelf {
-    pub(crate) fn put(&mut self, run: &Arc<str>, feed: &Arc<Feed>, most: usize) {
+    pub(crate) fn put(&mut self, run: &Arc<str>, feed: &Arc<Feed>, max_events: usize) {
         if feed.kept.is_none() {
             return;
         }
-        if self.known.len() >= 2 * self.newest.len() + FORGOTTEN_MAX {
+        if self.known.len() >= 2 * self.newest.len() + MAX_DEAD_FEEDS {
             self.known.retain(|_, feed| feed.strong_count() > 0);
         }
         self.known.insert(run.clone(), Arc::downgrade(feed));
         self.events += feed.len();
         self.newest.push_back(feed.clone());
-        while self.events > most && self.newest.len() > 1 {
+        while self.events > max_events && self.newest.len() > 1 {
             let Some(oldest) = self.newest.pop_front() else { break };
             self.events -= oldest.len();
         }

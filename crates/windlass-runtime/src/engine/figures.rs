@@ -10,7 +10,7 @@ use windlass_store::CommitLatency;
 use super::Engine;
 
 /// Definitions that are counted by name. Those that come later share one.
-const DEFINITIONS_MAX: usize = 200;
+const MAX_COUNTED_DEFINITIONS: usize = 200;
 
 /// Whose name those share.
 const OTHERS: &str = "other";
@@ -67,7 +67,7 @@ impl Counts {
         if let Some(runs) = definitions.get_mut(definition) {
             return change(runs);
         }
-        let name = if definitions.len() < DEFINITIONS_MAX { definition.clone() } else { OTHERS.into() };
+        let name = if definitions.len() < MAX_COUNTED_DEFINITIONS { definition.clone() } else { OTHERS.into() };
         change(definitions.entry(name).or_default());
     }
 }

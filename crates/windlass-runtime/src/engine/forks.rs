@@ -367,7 +367,7 @@ impl Old {
         name: &str,
         value: &Value,
     ) -> Result<(), RuntimeError> {
-        let cap = self.program.limits.inline_bytes_max;
+        let cap = self.program.limits.max_inline_bytes;
         let value = match value.size_up_to(cap) > cap {
             true => Value::Stored(Arc::new(values.put(value))),
             false => value.clone(),

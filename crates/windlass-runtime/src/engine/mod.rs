@@ -83,7 +83,7 @@ pub struct EngineOptions {
     /// Looks at what runs are started with.
     pub gate: Option<Arc<dyn Gate>>,
     /// Of a run that keeps nothing: how many of its newest events readers can have.
-    pub events_kept: usize,
+    pub max_buffered_events: usize,
     /// Makes the decorator of a run, when the run comes into memory.
     pub decorators: Option<DecoratorFactory>,
 }
@@ -103,7 +103,7 @@ impl Default for EngineOptions {
             poll_every: Duration::from_millis(50),
             keep: Keep::default(),
             gate: None,
-            events_kept: 2_000,
+            max_buffered_events: 2_000,
             decorators: None,
         }
     }
@@ -130,7 +130,7 @@ pub(crate) struct Inner {
     pub poll_every: Duration,
     pub keep: Keep,
     gate: Option<Arc<dyn Gate>>,
-    pub events_kept: usize,
+    pub max_buffered_events: usize,
     shelf: Mutex<events::Shelf>,
     programs: Mutex<BTreeMap<BlobHash, Arc<Program>>>,
     /// The plan that was added last under each name: the one a child run gets.
@@ -184,7 +184,7 @@ pub struct RunChange {
 }
 
 /// Changes that whoever listens may be behind.
-const CHANGES_KEPT: usize = 4_096;
+const MAX_BUFFERED_CHANGES: usize = 4_096;
 
 /// What a handle can see of a run's fate.
 #[derive(Clone, Debug)]
@@ -284,7 +284,7 @@ impl Engine {
             poll_every: options.poll_every,
             keep: options.keep,
             gate: options.gate,
-            events_kept: options.events_kept,
+            max_buffered_events: options.max_buffered_events,
             shelf: Mutex::default(),
             programs: Mutex::default(),
             names: Mutex::default(),
@@ -294,7 +294,7 @@ impl Engine {
             postponed: Mutex::default(),
             nudge: tokio::sync::Notify::new(),
             follows: AtomicBool::new(false),
-            changes: broadcast::channel(CHANGES_KEPT).0,
+            changes: broadcast::channel(MAX_BUFFERED_CHANGES).0,
             closing: AtomicBool::new(false),
             draining: Arc::default(),
             close_announced: watch::channel(false).0,
@@ -512,7 +512,7 @@ impl Inner {
             end: watch::channel(RunEnd::Open).0,
             feed: Arc::new(match self.keep {
                 Keep::Journal => Feed::stored(),
-                Keep::Nothing => Feed::in_memory(self.events_kept),
+                Keep::Nothing => Feed::in_memory(self.max_buffered_events),
             }),
         });
         let events = watched.then(|| tracked.feed.subscribe());
@@ -559,7 +559,7 @@ impl Inner {
         }
         if let Some((run, tracked)) = runs.remove_entry(run) {
             // Whoever looks for its events finds them in one place or the other.
-            self.shelf().put(&run, &tracked.feed, self.events_kept);
+            self.shelf().put(&run, &tracked.feed, self.max_buffered_events);
             drop(runs);
             tracked.feed.close();
             // Nobody may be waiting.

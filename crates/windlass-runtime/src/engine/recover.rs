@@ -32,7 +32,7 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 
 /// A run that cannot be brought back now is tried again after this long, then after twice as long.
 const POSTPONED_FIRST: Duration = Duration::from_secs(1);
-const POSTPONED_MOST: Duration = Duration::from_secs(300);
+const MAX_POSTPONE_DELAY: Duration = Duration::from_secs(300);
 
 /// Records of one kind in the store: how often a run was taken over from the dead.
 const KIND: &str = "recovery";
@@ -455,7 +455,7 @@ impl Inner {
 
     /// A newer program has written it. That is reported once; the run stays as it is.
     fn leave_to_newer(&self, run: &Arc<str>, error: &RuntimeError) {
-        let postponed = Postponed { times: 0, until: Instant::now() + POSTPONED_MOST };
+        let postponed = Postponed { times: 0, until: Instant::now() + MAX_POSTPONE_DELAY };
         if self.postponed().insert(run.clone(), postponed).is_none() {
             warn!(run = &**run, why = %error, "postponed");
         }
@@ -463,14 +463,14 @@ impl Inner {
 
     /// A person may bring it back at any time; whatever else would is put off, without a word.
     fn leave_alone(&self, run: &Arc<str>) {
-        let until = Instant::now() + POSTPONED_MOST;
+        let until = Instant::now() + MAX_POSTPONE_DELAY;
         self.postponed().insert(run.clone(), Postponed { times: 0, until });
     }
 
     pub(super) fn postpone(&self, run: &Arc<str>, error: &RuntimeError) {
         let mut postponed = self.postponed();
         let times = postponed.get(run).map_or(0, |before| before.times);
-        let wait = (POSTPONED_FIRST * 2_u32.saturating_pow(times.min(8))).min(POSTPONED_MOST);
+        let wait = (POSTPONED_FIRST * 2_u32.saturating_pow(times.min(8))).min(MAX_POSTPONE_DELAY);
         postponed.insert(run.clone(), Postponed { times: times + 1, until: Instant::now() + wait });
         drop(postponed);
         self.recovery().postponed += 1;

@@ -448,9 +448,9 @@ impl super::Engine {
         };
         let plan = plan.ok_or_else(|| RuntimeError::NoSuchRun(format!("definition {}", child.definition)))?;
         let how = RunOptions::of(&above)?;
-        let (depth, most) = (how.depth + 1, program.limits.call_depth_max);
-        if depth > most {
-            return Err(RuntimeError::CallDepth { definition: child.definition.to_string(), most });
+        let (depth, max_depth) = (how.depth + 1, program.limits.max_call_depth);
+        if depth > max_depth {
+            return Err(RuntimeError::CallDepth { definition: child.definition.to_string(), max: most: max_depth });
         }
         let family = Some(how.family);
         let trace = Some(how.trace.unwrap_or_else(|| parent.clone()));

@@ -13,7 +13,7 @@ use crate::clock::real_now;
 const RUNS_AT_ONCE: u32 = 256;
 
 /// The longest sleep between two looks.
-const ROUND_MAX: Duration = Duration::from_secs(1);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn watch(engine: Weak<Inner>) {
     let mut mark = None;
@@ -47,8 +47,8 @@ impl Inner {
         let due = self.store.next_due().ok().flatten();
         // What is overdue even now is somebody else's: it must not keep us busy.
         let until_due = due.map(|at| at.since(real_now()).to_std()).filter(|left| !left.is_zero());
-        let until_due = until_due.map_or(ROUND_MAX, |left| left.max(Duration::from_millis(1)));
-        until_due.min(self.poll_every).min(ROUND_MAX)
+        let until_due = until_due.map_or(MAX_POLL_INTERVAL, |left| left.max(Duration::from_millis(1)));
+        until_due.min(self.poll_every).min(MAX_POLL_INTERVAL)
     }
 
     /// A store that refuses all further work will never move a run again: whoever waits is told.

@@ -12,7 +12,7 @@ use crate::codec::{self, IterationPack};
 use crate::{FinalReport, RuntimeError};
 
 /// Pages of events looked through for a loop's beginning: nobody waits for a number that is nice to have.
-const LOOK_PAGES: usize = 4;
+const MAX_SCANNED_PAGES: usize = 4;
 
 /// More turns than ever run at once: those that were cut off are among the last so many.
 const MAX_TRAILING_ITERATIONS: u64 = 256;
@@ -20,7 +20,7 @@ const MAX_TRAILING_ITERATIONS: u64 = 256;
 #[derive(Clone, Copy, Default)]
 pub struct LoopFact {
     /// The most turns there could be, where that was computed.
-    pub most: Option<u64>,
+    pub max_iterations: Option<u64>,
     /// Turns that had begun and were called off with the loop.
     pub cut_off: u64,
 }
@@ -45,8 +45,8 @@ pub fn loop_facts(
             facts.entry(name.clone()).or_default().cut_off = cut_off(store, run, name, looping)?;
         }
     }
-    for (name, most) in computed_limits(store, run, unknown)? {
-        facts.entry(name).or_default().most = Some(most);
+    for (name, max_iterations) in computed_limits(store, run, unknown)? {
+        facts.entry(name).or_default().max_iterations = Some(max_iterations);
     }
     Ok(facts)
 }
@@ -70,7 +70,7 @@ fn computed_limits(
 ) -> Result<Vec<(Arc<str>, u64)>, RuntimeError> {
     let mut limits = Vec::new();
     let mut events = StoredEvents::new(run.clone(), 0);
-    for _ in 0..LOOK_PAGES {
+    for _ in 0..MAX_SCANNED_PAGES {
         if wanted.is_empty() {
             break;
         }
@@ -83,7 +83,7 @@ fn computed_limits(
             let EventKind::LoopStarted { limits: started_limits, .. } = &event.kind else { continue };
             if wanted.contains(&&event.path) {
                 wanted.retain(|name| **name != event.path);
-                limits.extend(started_max_iterations(started_limits).map(|most| (event.path.clone(), most)));
+                limits.extend(started_max_iterations(started_limits).map(|max_iterations| (event.path.clone(), max_iterations)));
             }
         }
     }
@@ -99,7 +99,7 @@ pub fn started_max_iterations(limits: &LoopEventLimits) -> Option<u64> {
 pub fn defined_max_iterations(plan: &Plan, name: &str) -> Option<u64> {
     plan.nodes.iter().filter(|node| &*node.name == name).find_map(|node| match &node.kind {
         NodeKind::Loop(looping) => match looping.limits.iterations {
-            Some(Amount::Fixed(most)) => Some(most),
+            Some(Amount::Fixed(max_iterations)) => Some(max_iterations),
             Some(Amount::Computed(_)) | None => None,
         },
         _ => None,

@@ -60,10 +60,10 @@ pub fn iterations_page(
     limit: usize,
     failed: bool,
 ) -> Result<IterationPage, RuntimeError> {
-    let wanted = limit.saturating_add(1);
+    let max_iterations = limit.saturating_add(1);
     let mut iterations = match failed {
-        true => read_failed(store, run, path, from, wanted)?,
-        false => read(store, run, path, from, wanted)?,
+        true => read_failed(store, run, path, from, max_iterations)?,
+        false => read(store, run, path, from, max_iterations)?,
     };
     let more = iterations.len() > limit;
     iterations.truncate(limit);
@@ -91,20 +91,20 @@ fn read(
     run: &str,
     path: &str,
     from: u64,
-    wanted: usize,
+    max_iterations: usize,
 ) -> Result<Vec<IterationRecord>, RuntimeError> {
-    let mut rows_max = ROWS_AT_FIRST;
+    let mut row_limit = ROWS_AT_FIRST;
     loop {
-        let rows = store.iterations(run, path, from, rows_max)?;
-        let complete = (rows.len() as u32) < rows_max;
+        let rows = store.iterations(run, path, from, row_limit)?;
+        let complete = (rows.len() as u32) < row_limit;
         let sure_until = if complete { u64::MAX } else { rows.last().map_or(u64::MAX, |row| row.first) };
         let mut iterations = unpack(rows)?;
         iterations.retain(|iteration| iteration.index >= from && iteration.index < sure_until);
-        if complete || iterations.len() >= wanted || rows_max == u32::MAX {
-            iterations.truncate(wanted);
+        if complete || iterations.len() >= max_iterations || row_limit == u32::MAX {
+            iterations.truncate(max_iterations);
             return Ok(iterations);
         }
-        rows_max = rows_max.saturating_mul(4);
+        row_limit = row_limit.saturating_mul(4);
     }
 }
 
@@ -114,20 +114,20 @@ fn read_failed(
     run: &str,
     path: &str,
     from: u64,
-    wanted: usize,
+    max_iterations: usize,
 ) -> Result<Vec<IterationRecord>, RuntimeError> {
     // A row has one turn at least.
-    let heads = store.iteration_headers(run, path, from, true, u32::try_from(wanted).unwrap_or(u32::MAX))?;
+    let heads = store.iteration_headers(run, path, from, true, u32::try_from(max_iterations).unwrap_or(u32::MAX))?;
     let mut iterations = Vec::new();
     for head in heads {
-        if iterations.len() >= wanted {
+        if iterations.len() >= max_iterations {
             break;
         }
         let row = store.iterations(run, path, head.first, 2)?.into_iter().find(|row| row.failed && row.first == head.first);
         let row = unpack(row.into_iter().collect())?;
         iterations.extend(row.into_iter().filter(|iteration| iteration.index >= from && has_failed(iteration)));
     }
-    iterations.truncate(wanted);
+    iterations.truncate(max_iterations);
     Ok(iterations)
 }
 

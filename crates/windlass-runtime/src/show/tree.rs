@@ -57,7 +57,7 @@ fn loop_value(looping: &LoopView) -> Value {
         ("ended", Value::from(looping.ended)),
         ("running", Value::from(running_iterations(looping))),
         ("failed", Value::from(looping.failed)),
-        ("most", Value::from(looping.most)),
+        ("most", Value::from(looping.max_iterations)),
         ("condition", looping.condition.clone().unwrap_or_default()),
         ("last_result", looping.last.clone()),
         ("stopping", Value::from(looping.stopping.map(|reason| reason.as_str()))),

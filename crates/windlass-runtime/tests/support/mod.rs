@@ -32,7 +32,7 @@ pub(crate) fn json(text: &str) -> Value {
 pub(crate) fn limits() -> Limits {
     Limits {
         max_loop_iterations: 10_000_000,
-        loop_time_max: windlass_value::Duration::from_secs(7 * 86_400),
+        max_loop_time: windlass_value::Duration::from_secs(7 * 86_400),
         ..Limits::default()
     }
 }

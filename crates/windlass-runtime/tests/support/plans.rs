@@ -2,8 +2,8 @@
 
 use windlass_core::plan::{
     Action, After, Amount, ArcOn, Backoff, Call, Child, Collect, Directive, Effect, Ending, ExprId, ExpressionSource,
-    Graph, Growth, IterationFailure, Jitter, Loop, Net, NetArc, NetEnd, Node, NodeId, NodeKind, OnFailure, Pipeline,
-    Place, Plan, Retry, Rule, SourceSpan, Task, Wait, Write, WriteOp,
+    Graph, Growth, Jitter, Loop, Net, NetArc, NetEnd, Node, NodeId, NodeKind, OnFailure, Pipeline, Place, Plan, Retry,
+    Rule, SourceSpan, Task, IterationFailure, Wait, Write, WriteOp,
 };
 use windlass_core::{Limits, StatusSet};
 use windlass_value::{BlobHash, Duration, Level, Mode, Value};
@@ -151,8 +151,8 @@ pub(crate) fn pipelined() -> Plan {
     };
     let again = Retry { attempts: Amount::Fixed(9), backoff, on: Vec::new(), within: None };
     let times = |times: u64| Some(Amount::Fixed(times));
-    let again = Rule { when: Some(failed), times: times(2), ..Rule::new(Directive::Retry(again)) };
-    let back = Rule { times: times(1), ..Rule::new(Directive::Jump(0)) };
+    let again = Rule { when: Some(failed), max_matches: times(2), ..Rule::new(Directive::Retry(again)) };
+    let back = Rule { max_matches: times(1), ..Rule::new(Directive::Jump(0)) };
     let enter = Task { label: "each".into(), ..Task::new(Action::Node(each)) };
     let place = |name: &str, body: NodeId, arcs: Vec<NetArc>| Place {
         arcs,

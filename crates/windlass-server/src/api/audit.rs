@@ -10,8 +10,8 @@ use crate::auth::{Admin, Allowed};
 use crate::problem::codes;
 use crate::{App, Problem, audit};
 
-const LIMIT: usize = 100;
-const LIMIT_MAX: usize = 1_000;
+const DEFAULT_LIMIT: usize = 100;
+const MAX_LIMIT: usize = 1_000;
 
 #[derive(Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -45,7 +45,7 @@ pub(crate) async fn lines(
     let Some(directory) = app.audit.directory().map(std::path::Path::to_owned) else {
         return Ok(Json(Lines { items: Vec::new(), next: None, last: 0 }));
     };
-    let (after, limit) = (asked.after.unwrap_or(0), asked.limit.unwrap_or(LIMIT).clamp(1, LIMIT_MAX));
+    let (after, limit) = (asked.after.unwrap_or(0), asked.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT));
     let read = tokio::task::spawn_blocking(move || audit::page(&directory, after, limit)).await;
     match read.map_err(std::io::Error::other).flatten() {
         Ok(page) => Ok(Json(Lines { items: page.items, next: page.next, last: page.last })),

@@ -23,7 +23,7 @@ use crate::problem::codes;
 use crate::{App, Problem};
 
 /// Letters of a reason, a name, a request id.
-const TEXT_BYTES_MAX: usize = 1_024;
+const MAX_TEXT_BYTES: usize = 1_024;
 
 /// What became of a request.
 #[derive(Debug, Serialize, ToSchema)]
@@ -338,8 +338,8 @@ fn new_id(id: Option<String>) -> Result<Option<String>, Problem> {
 }
 
 fn short(what: &str, text: &str) -> Result<(), Problem> {
-    match text.is_empty() || text.len() > TEXT_BYTES_MAX {
-        true => Err(Problem::bad_request(format!("`{what}` must have 1 to {TEXT_BYTES_MAX} bytes"))),
+    match text.is_empty() || text.len() > MAX_TEXT_BYTES {
+        true => Err(Problem::bad_request(format!("`{what}` must have 1 to {MAX_TEXT_BYTES} bytes"))),
         false => Ok(()),
     }
 }

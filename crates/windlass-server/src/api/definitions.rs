@@ -20,11 +20,11 @@ use crate::problem::codes;
 use crate::{App, Draft, Problem};
 
 /// Definitions in one page.
-const PAGE: u32 = 100;
-const PAGE_MAX: u32 = 1_000;
+const DEFAULT_PAGE_SIZE: u32 = 100;
+const MAX_PAGE_SIZE: u32 = 1_000;
 
 /// Letters in a label.
-const LABEL_BYTES_MAX: usize = 256;
+const MAX_LABEL_BYTES: usize = 256;
 
 /// A definition that somebody hands in.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -258,7 +258,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Query(query): Query<ListQuery>,
 ) -> Result<axum::Json<Page<DefinitionSummary>>, Problem> {
-    let limit = page_size(query.limit, PAGE, PAGE_MAX)? as usize;
+    let limit = page_size(query.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)? as usize;
     let search = query.search.unwrap_or_default().to_lowercase();
     let fits = |definition: &Definition| definition.name.to_lowercase().contains(&search);
     let mut found = app.definitions.after(&query.after.unwrap_or_default(), fits, limit + 1);
@@ -299,7 +299,7 @@ pub(crate) async fn versions(
     Named(name): Named,
     Query(query): Query<VersionsQuery>,
 ) -> Result<axum::Json<Page<VersionSummary>>, Problem> {
-    let limit = page_size(query.limit, PAGE, PAGE_MAX)?;
+    let limit = page_size(query.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)?;
     app.at_store(move |app| {
         let definition = find_any(app, &name)?;
         let before = query.before.unwrap_or(u64::MAX);
@@ -395,9 +395,9 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for VersionNumber {
 }
 
 fn draft_of(app: &App, text: String, name: Option<String>, dialect: Option<String>) -> Result<Draft, Problem> {
-    let most = app.limits.definition_bytes_max;
-    if text.len() > most {
-        let detail = format!("the definition has {} bytes; at most {most} are allowed", text.len());
+    let max_bytes = app.limits.max_definition_bytes;
+    if text.len() > max_bytes {
+        let detail = format!("the definition has {} bytes; at most {max_bytes} are allowed", text.len());
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
             .hint("raise `definition_bytes_max`, or split it"));
     }
@@ -408,11 +408,11 @@ fn draft_of(app: &App, text: String, name: Option<String>, dialect: Option<Strin
     Ok(Draft { name, dialect, text })
 }
 
-fn check_labels(labels: &BTreeMap<String, String>, most: usize) -> Result<(), Problem> {
-    let long = labels.iter().find(|(key, value)| key.is_empty() || key.len().max(value.len()) > LABEL_BYTES_MAX);
+fn check_labels(labels: &BTreeMap<String, String>, max_labels: usize) -> Result<(), Problem> {
+    let long = labels.iter().find(|(key, value)| key.is_empty() || key.len().max(value.len()) > MAX_LABEL_BYTES);
     match long {
         Some((key, _)) => Err(Problem::bad_request(format!("the label `{}` is empty or too long", key.escape_debug()))),
-        None if labels.len() > most => Err(Problem::bad_request(format!("more than {most} labels"))
+        None if labels.len() > max_labels => Err(Problem::bad_request(format!("more than {max_labels} labels"))
             .hint("the operator can raise `server.max_labels` in windlass.toml")),
         None => Ok(()),
     }

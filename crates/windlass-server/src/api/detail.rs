@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, EventKind, Program, State, frame_tree, usage_so_far};
 use windlass_runtime::show::{
-    Seen, StoredEvent, StoredEvents, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
+    StoredEvent, Seen, StoredEvents, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
 };
 use windlass_runtime::{FinalReport, RunOptions, RuntimeError, StepReport, resolve_up_to, steps_of, why_set_aside};
 use windlass_store::{Parent, RunFilter, RunRow};
@@ -19,13 +19,13 @@ use crate::workers::QueueInfo;
 use crate::{App, Problem};
 
 /// Bytes of stored values that are put into one answer; what is beyond stays a reference, to be asked for by its hash.
-const INLINE_BYTES_MAX: u64 = 1024 * 1024;
+const MAX_INLINE_BYTES: u64 = 1024 * 1024;
 
 /// Children of a run that are listed with it; `GET /runs?parent=` has all.
-const CHILDREN_MAX: u32 = 50;
+const MAX_CHILDREN: u32 = 50;
 
 /// Waits that are told with a run.
-const WAITS_MAX: usize = 200;
+const MAX_WAITS: usize = 200;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunDetail {
@@ -134,7 +134,7 @@ fn ended(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetail, Prob
     // The report can be read even if the plan cannot.
     let program = app.engine.program(&row.plan).ok();
     let plan = program.as_ref().map(|program| &program.plan);
-    let mut left = INLINE_BYTES_MAX;
+    let mut left = MAX_INLINE_BYTES;
     let output = resolve_up_to(app.store.as_ref(), &report.output, &mut left)?;
     let mut summary = RunSummary::of(app, row);
     let error = report.error.clone().map(|error| error_of_run(error, &row.run));
@@ -164,7 +164,7 @@ fn ended(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetail, Prob
 fn set_aside(app: &App, row: &RunRow, why: &ErrorInfo) -> Result<RunDetail, Problem> {
     let mut summary = RunSummary::of(app, row);
     summary.error = Some(RunError::of(&error_of_run(why.clone(), &row.run), None));
-    let mut left = INLINE_BYTES_MAX;
+    let mut left = MAX_INLINE_BYTES;
     Ok(RunDetail {
         summary,
         owner: None,
@@ -190,7 +190,7 @@ fn open(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -> Resul
     if state.paused {
         pause_tree(&mut frames);
     }
-    let mut left = INLINE_BYTES_MAX;
+    let mut left = MAX_INLINE_BYTES;
     Ok(RunDetail {
         summary,
         owner: live_owner(app.store.as_ref(), row)?,
@@ -222,7 +222,7 @@ fn newest_of(app: &App, row: &RunRow, own: &Arc<Program>) -> Result<Arc<Program>
 
 fn children(app: &App, row: &RunRow) -> Result<Vec<RunSummary>, Problem> {
     let filter = RunFilter { parent: Some(Parent::Run(row.run.clone())), ..RunFilter::default() };
-    let rows = app.store.runs(&filter, None, CHILDREN_MAX)?;
+    let rows = app.store.runs(&filter, None, MAX_CHILDREN)?;
     Ok(rows.iter().map(|row| RunSummary::of(app, row)).collect())
 }
 
@@ -254,7 +254,7 @@ fn first_input(app: &App, row: &RunRow, left: &mut u64) -> Result<Value, Problem
 fn waits(state: &State) -> Vec<WaitInfo> {
     let mut waits: Vec<WaitInfo> = state
         .open_forms()
-        .take(WAITS_MAX)
+        .take(MAX_WAITS)
         .map(|(name, form)| WaitInfo {
             name: name.to_string(),
             path: Some(form.address.to_string()),
@@ -265,7 +265,7 @@ fn waits(state: &State) -> Vec<WaitInfo> {
         .collect();
     let plain = state.waits.keys().filter(|name| !waits.iter().any(|wait| *wait.name == ***name));
     let plain: Vec<WaitInfo> = plain
-        .take(WAITS_MAX)
+        .take(MAX_WAITS)
         .map(|name| WaitInfo { name: name.to_string(), path: None, since: None, deadline: None, form: None })
         .collect();
     waits.extend(plain);

@@ -17,14 +17,14 @@ use crate::streams::{Form, Tail, answer};
 use crate::{App, Problem};
 
 /// Events in one page.
-const EVENTS: u32 = 200;
-const EVENTS_MAX: u32 = 5_000;
+const DEFAULT_EVENTS: u32 = 200;
+const MAX_EVENTS: u32 = 5_000;
 
 /// Events that are looked at for one page.
-const LOOKED_AT_MAX: u64 = 20_000;
+const MAX_EVENTS_SCANNED: u64 = 20_000;
 
 /// Journal rows read at once for a page.
-const ROWS_AT_ONCE: u32 = 16;
+const ROW_PAGE_SIZE: u32 = 16;
 
 const SSE: &str = "text/event-stream";
 const LINES: &str = "application/x-ndjson";
@@ -150,7 +150,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 }
 
 async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<Response, Problem> {
-    let limit = page_size(query.limit, EVENTS, EVENTS_MAX)? as usize;
+    let limit = page_size(query.limit, DEFAULT_EVENTS, MAX_EVENTS)? as usize;
     let since = time_of("since", query.since)?;
     let types = EventTypes::parse(query.r#type.as_deref())?;
     let filter = EventFilter { path: query.path.filter(|path| !path.is_empty()), types };
@@ -165,9 +165,9 @@ async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<R
         let mut pieces: Vec<StoredEvent> = Vec::new();
         let mut more = true;
         // What does not fit is looked at, too: after so much of it whoever asks goes on by itself.
-        while more && pieces.len() <= limit && events.seen().saturating_sub(after) < LOOKED_AT_MAX {
+        while more && pieces.len() <= limit && events.seen().saturating_sub(after) < MAX_EVENTS_SCANNED {
             // Where only some are wanted, a row may be all that is: it holds up to thousands.
-            let rows = if filter.is_all() { ROWS_AT_ONCE } else { 1 };
+            let rows = if filter.is_all() { ROW_PAGE_SIZE } else { 1 };
             let read = events.read_rows(app.store.as_ref(), rows)?;
             more = !read.is_empty();
             let in_time =

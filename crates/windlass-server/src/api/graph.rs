@@ -16,8 +16,8 @@ use crate::timeline::{Entry, Timeline, name_of};
 use crate::{App, Problem};
 
 /// Steps in one page.
-const STEPS: u32 = 200;
-const STEPS_MAX: u32 = 2_000;
+const DEFAULT_STEPS: u32 = 200;
+const MAX_STEPS: u32 = 2_000;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Steps {
@@ -86,7 +86,7 @@ pub(crate) async fn steps(
     RunId(run): RunId,
     Query(query): Query<StepsQuery>,
 ) -> Result<axum::Json<Steps>, Problem> {
-    let limit = page_size(query.limit, STEPS, STEPS_MAX)? as usize;
+    let limit = page_size(query.limit, DEFAULT_STEPS, MAX_STEPS)? as usize;
     app.at_store(move |app| {
         let row = row_of(app, &run)?;
         let program = app.engine.program(&row.plan)?;

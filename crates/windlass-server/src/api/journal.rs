@@ -16,11 +16,11 @@ use crate::catalog::hash_of;
 use crate::{App, Problem};
 
 /// Ticks in one page.
-const TICKS: u32 = 100;
-const TICKS_MAX: u32 = 1_000;
+const DEFAULT_TICKS: u32 = 100;
+const MAX_TICKS: u32 = 1_000;
 
 /// Journal rows read at once.
-const ROWS_AT_ONCE: u32 = 64;
+const ROW_PAGE_SIZE: u32 = 64;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TickInfo {
@@ -56,13 +56,13 @@ pub(crate) async fn journal(
     RunId(run): RunId,
     Query(query): Query<JournalQuery>,
 ) -> Result<axum::Json<Page<TickInfo>>, Problem> {
-    let limit = page_size(query.limit, TICKS, TICKS_MAX)? as usize;
+    let limit = page_size(query.limit, DEFAULT_TICKS, MAX_TICKS)? as usize;
     app.at_store(move |app| {
         let shown = shows_values(app, &row_of(app, &run)?);
         let mut items = Vec::new();
         let mut from = query.from;
         while items.len() <= limit {
-            let rows = app.store.journal(&run, from, ROWS_AT_ONCE)?;
+            let rows = app.store.journal(&run, from, ROW_PAGE_SIZE)?;
             if rows.is_empty() {
                 break;
             }

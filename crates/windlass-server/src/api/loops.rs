@@ -21,16 +21,16 @@ use crate::auth::{Allowed, Read};
 use crate::{App, Problem};
 
 /// Loops in one page: nested ones may be many.
-const LOOPS: u32 = 100;
-const LOOPS_MAX: u32 = 1_000;
+const DEFAULT_LOOPS: u32 = 100;
+const MAX_LOOPS: u32 = 1_000;
 
 /// Turns in one page.
 const DEFAULT_ITERATIONS: u32 = 100;
 const MAX_ITERATIONS: u32 = 5_000;
 
 /// Cells of a strip.
-const CELLS: u64 = 120;
-const CELLS_MAX: u64 = 10_000;
+const DEFAULT_CELLS: u64 = 120;
+const MAX_CELLS: u64 = 10_000;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LoopInfo {
@@ -61,7 +61,7 @@ pub(crate) struct LoopLive {
     pub ended: u64,
     pub failed: u64,
     /// The most turns there can be, if that is known.
-    pub most: Option<u64>,
+    pub max_iterations: Option<u64>,
     /// As it is written.
     #[schema(value_type = serde_json::Value)]
     pub condition: Option<Value>,
@@ -149,7 +149,7 @@ pub(crate) async fn list(
     RunId(run): RunId,
     Query(query): Query<LoopsQuery>,
 ) -> Result<axum::Json<Page<LoopInfo>>, Problem> {
-    let limit = page_size(query.limit, LOOPS, LOOPS_MAX)? as usize;
+    let limit = page_size(query.limit, DEFAULT_LOOPS, MAX_LOOPS)? as usize;
     let state = app.state_at_hand(&run).await?;
     app.at_store(move |app| {
         let row = row_of(app, &run)?;
@@ -183,9 +183,9 @@ fn live_loops(frames: &[FrameView]) -> Vec<Live> {
 fn walk(frames: &[FrameView], above: &str, found: &mut Vec<Live>) {
     for frame in frames {
         let path = path_of_frame(above, frame);
-        if let Some(LoopView { begun, ended, failed, most, condition, .. }) = &frame.looping {
-            let (begun, ended, failed, most) = (*begun, *ended, *failed, *most);
-            let live = LoopLive { begun, ended, failed, most, condition: condition.clone() };
+        if let Some(LoopView { begun, ended, failed, max_iterations: most, condition, .. }) = &frame.looping {
+            let (begun, ended, failed, max_iterations) = (*begun, *ended, *failed, *most);
+            let live = LoopLive { begun, ended, failed, max_iterations: most: max_iterations, condition: condition.clone() };
             found.push((path.clone(), frame.label.to_string(), live, frame.usage.clone()));
         }
         walk(&frame.children, &path, found);
@@ -315,9 +315,9 @@ pub(crate) async fn strip(
     RunId(run): RunId,
     Query(query): Query<StripQuery>,
 ) -> Result<axum::Json<Strip>, Problem> {
-    let cells = query.cells.unwrap_or(CELLS);
-    if !(1..=CELLS_MAX).contains(&cells) {
-        return Err(Problem::bad_request(format!("`cells` is {cells}; it must be 1 to {CELLS_MAX}")));
+    let cells = query.cells.unwrap_or(DEFAULT_CELLS);
+    if !(1..=MAX_CELLS).contains(&cells) {
+        return Err(Problem::bad_request(format!("`cells` is {cells}; it must be 1 to {MAX_CELLS}")));
     }
     app.at_store(move |app| {
         let row = row_of(app, &run)?;

@@ -22,11 +22,11 @@ use crate::problem::codes;
 use crate::{App, Problem};
 
 /// Runs in one page.
-const PAGE: u32 = 50;
-const PAGE_MAX: u32 = 500;
+const DEFAULT_PAGE_SIZE: u32 = 50;
+const MAX_PAGE_SIZE: u32 = 500;
 
 /// Runs that are counted of each status.
-const COUNTED: u32 = 1_000;
+const MAX_COUNTED: u32 = 1_000;
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -130,7 +130,7 @@ pub(crate) async fn start(
 ) -> Result<Response, Problem> {
     let Start { definition, version, input, id, wait_ms } = body;
     let id = run_id(id, key, &allowed.who)?;
-    let most = app.options.limits.max_start_wait.to_std().as_millis();
+    let max_wait_ms = app.options.limits.max_start_wait.to_std().as_millis();
     if let Some(ms) = wait_ms.filter(|ms| u128::from(*ms) > most) {
         let problem = Problem::bad_request(format!("`wait_ms` is {ms}; it must be 0 to {most}"));
         return Err(problem.hint(
@@ -272,8 +272,8 @@ async fn waited(
     version: Option<u64>,
     warnings: Vec<Warning>,
 ) -> Result<Response, Problem> {
-    let most = Duration::from_millis(ms);
-    let ended = tokio::time::timeout(most, handle.wait()).await.is_ok_and(|ended| ended.is_ok());
+    let timeout = Duration::from_millis(ms);
+    let ended = tokio::time::timeout(timeout, handle.wait()).await.is_ok_and(|ended| ended.is_ok());
     if ended {
         let run = detail_of(&app, handle.run.to_string()).await?;
         return Ok(axum::Json(Ended { run, warnings }).into_response());
@@ -298,7 +298,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Query(query): Query<ListQuery>,
 ) -> Result<axum::Json<Page<RunSummary>>, Problem> {
-    let limit = page_size(query.limit, PAGE, PAGE_MAX)?;
+    let limit = page_size(query.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)?;
     let before = query.before;
     let filter = filter_of(&app, query)?;
     app.at_store(move |app| {
@@ -360,7 +360,7 @@ pub(crate) async fn counts(
     let query = ListQuery { definition, dialect, search, parent, children, since, until, ..ListQuery::default() };
     let filter = filter_of(&app, query)?;
     app.at_store(move |app| {
-        let counts = app.store.counts(&filter, COUNTED)?;
+        let counts = app.store.counts(&filter, MAX_COUNTED)?;
         let one = |count: StatusCount| Count { status: count.status.as_str(), runs: count.runs, more: count.more };
         Ok(axum::Json(Counts { items: counts.into_iter().map(one).collect() }))
     })

@@ -18,18 +18,18 @@ use crate::Problem;
 use crate::problem::codes;
 
 /// Letters of a definition's name.
-const NAME_BYTES_MAX: usize = 256;
+const MAX_NAME_BYTES: usize = 256;
 
 /// Letters of an idempotency key.
-const KEY_BYTES_MAX: usize = 256;
+const MAX_KEY_BYTES: usize = 256;
 
 /// The most bytes of a request's body, with every request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BodyBytesMax(pub usize);
+pub(crate) struct MaxBodyBytes(pub usize);
 
-impl BodyBytesMax {
-    fn of(request: &Request) -> usize {
-        let set = request.extensions().get::<BodyBytesMax>().map(|max| max.0);
+impl MaxBodyBytes {
+    fn limit_of(request: &Request) -> usize {
+        let set = request.extensions().get::<MaxBodyBytes>().map(|max| max.0);
         set.unwrap_or_else(|| ServerLimits::default().max_body_bytes)
     }
 }
@@ -43,8 +43,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     async fn from_request(request: Request, _: &S) -> Result<Json<T>, Problem> {
         must_be_plain(request.headers())?;
         must_be_json(request.headers())?;
-        let bytes_max = BodyBytesMax::of(&request);
-        let bytes = whole(request.into_body(), bytes_max).await?;
+        let max_bytes = MaxBodyBytes::limit_of(&request);
+        let bytes = whole(request.into_body(), max_bytes).await?;
         if bytes.is_empty() {
             return Err(Problem::bad_request("there is no body").hint("send a JSON object"));
         }
@@ -60,8 +60,8 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson
 
     async fn from_request(request: Request, _: &S) -> Result<MaybeJson<T>, Problem> {
         let of_json = must_be_plain(request.headers()).and_then(|()| must_be_json(request.headers()));
-        let bytes_max = BodyBytesMax::of(&request);
-        let bytes = whole(request.into_body(), bytes_max).await?;
+        let max_bytes = MaxBodyBytes::limit_of(&request);
+        let bytes = whole(request.into_body(), max_bytes).await?;
         if bytes.is_empty() {
             return Ok(MaybeJson(T::default()));
         }
@@ -71,17 +71,17 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson
 }
 
 /// All of a body, if it is not too large.
-pub(crate) async fn whole(body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
+pub(crate) async fn whole(body: Body, max_bytes: usize) -> Result<Bytes, Problem> {
     let too_large = || {
-        let detail = format!("the body has more than {bytes_max} bytes");
+        let detail = format!("the body has more than {max_bytes} bytes");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
             .hint("the operator can raise `server.max_body_bytes` in windlass.toml")
     };
     // Whoever says so before sending it is told before sending it.
-    if body.size_hint().lower() > bytes_max as u64 {
+    if body.size_hint().lower() > max_bytes as u64 {
         return Err(too_large());
     }
-    to_bytes(body, bytes_max).await.map_err(|error| {
+    to_bytes(body, max_bytes).await.map_err(|error| {
         let mut cause: Option<&dyn std::error::Error> = Some(&error);
         while let Some(inner) = cause {
             if inner.is::<http_body_util::LengthLimitError>() {
@@ -284,7 +284,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 
 /// What may be a part of an address and of a record's key.
 pub(crate) fn is_part(name: &str) -> bool {
-    let fits = !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control);
+    let fits = !name.is_empty() && name.len() <= MAX_NAME_BYTES && !name.chars().any(char::is_control);
     fits && !matches!(name, "." | "..")
 }
 
@@ -309,11 +309,11 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
         if given.next().is_some() {
             return Err(Problem::bad_request("there is more than one `Idempotency-Key`"));
         }
-        let fits = |key: &&str| !key.trim().is_empty() && key.len() <= KEY_BYTES_MAX;
+        let fits = |key: &&str| !key.trim().is_empty() && key.len() <= MAX_KEY_BYTES;
         match key.to_str().ok().filter(fits) {
             Some(key) => Ok(IdempotencyKey(Some(key.to_owned()))),
             None => {
-                let detail = format!("`Idempotency-Key` must be 1 to {KEY_BYTES_MAX} visible ASCII letters");
+                let detail = format!("`Idempotency-Key` must be 1 to {MAX_KEY_BYTES} visible ASCII letters");
                 Err(Problem::bad_request(detail))
             }
         }
@@ -321,11 +321,11 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
 }
 
 /// How many of a list are wanted at once.
-pub(crate) fn page_size(wanted: Option<u32>, otherwise: u32, most: u32) -> Result<u32, Problem> {
+pub(crate) fn page_size(wanted: Option<u32>, otherwise: u32, max: u32) -> Result<u32, Problem> {
     match wanted {
         None => Ok(otherwise),
-        Some(wanted) if (1..=most).contains(&wanted) => Ok(wanted),
-        Some(wanted) => Err(Problem::bad_request(format!("`limit` is {wanted}; it must be 1 to {most}"))),
+        Some(wanted) if (1..=max).contains(&wanted) => Ok(wanted),
+        Some(wanted) => Err(Problem::bad_request(format!("`limit` is {wanted}; it must be 1 to {max}"))),
     }
 }
 

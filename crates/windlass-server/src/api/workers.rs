@@ -14,9 +14,9 @@ use crate::workers::{
 use crate::{App, Problem};
 
 /// The longest id or name of a worker.
-const NAME_MAX: usize = 128;
+const MAX_WORKER_ID_BYTES: usize = 128;
 /// The longest name of a tool, and of a label and its value: as definitions have them.
-const WORD_MAX: usize = 256;
+const MAX_LABEL_BYTES: usize = 256;
 
 const MORE_ENTRIES: &str = "the operator can raise `server.max_worker_entries` in windlass.toml";
 
@@ -29,15 +29,15 @@ pub(crate) async fn lease(
     Json(ask): Json<Ask>,
 ) -> Result<Answer<Leased>, Problem> {
     let who = key(&allowed.who, &ask.worker)?;
-    let most = app.options.limits.max_worker_entries;
+    let max_entries = app.options.limits.max_worker_entries;
     if ask.tools.len().max(ask.labels.len()) > most {
         return Err(Problem::bad_request(format!("a worker has at most {most} tools and labels")).hint(MORE_ENTRIES));
     }
     // They are kept for as long as the worker is known.
     let labels = ask.labels.iter().flat_map(|(name, value)| [name.len(), value.len()]);
     let longest = ask.tools.iter().map(String::len).chain(labels).chain([ask.name.len()]).max().unwrap_or_default();
-    if longest > WORD_MAX {
-        let detail = format!("names, tools and labels of a worker have at most {WORD_MAX} bytes");
+    if longest > MAX_LABEL_BYTES {
+        let detail = format!("names, tools and labels of a worker have at most {MAX_LABEL_BYTES} bytes");
         return Err(Problem::bad_request(detail));
     }
     Ok(Answer(app.dispatcher.lease(&who, &allowed.who.name, &ask).await))
@@ -52,7 +52,7 @@ pub(crate) async fn heartbeat(
     Json(beat): Json<Heartbeat>,
 ) -> Result<Answer<Heard>, Problem> {
     let who = key(&allowed.who, &beat.worker)?;
-    let most = app.options.limits.max_worker_entries;
+    let max_entries = app.options.limits.max_worker_entries;
     if beat.jobs.len() > most {
         return Err(Problem::bad_request(format!("a worker has at most {most} jobs")).hint(MORE_ENTRIES));
     }
@@ -68,7 +68,7 @@ pub(crate) async fn progress(
     Json(mut progress): Json<Progress>,
 ) -> Result<StatusCode, Problem> {
     let who = key(&allowed.who, &progress.worker)?;
-    let most = app.options.limits.max_worker_event_bytes;
+    let max_bytes = app.options.limits.max_worker_event_bytes;
     if progress.data.size_up_to(most) > most {
         return Err(Problem::bad_request(format!("`data` has more than {most} bytes"))
             .hint("the operator can raise `server.max_worker_event_bytes` in windlass.toml"));
@@ -149,10 +149,10 @@ pub(crate) async fn drain(
 }
 
 fn key(who: &Identity, worker: &str) -> Result<WorkerKey, Problem> {
-    let fits = !worker.is_empty() && worker.len() <= NAME_MAX && worker.bytes().all(|byte| byte.is_ascii_graphic());
+    let fits = !worker.is_empty() && worker.len() <= MAX_WORKER_ID_BYTES && worker.bytes().all(|byte| byte.is_ascii_graphic());
     match fits {
         true => Ok(WorkerKey { token: who.id.as_str().into(), worker: worker.into() }),
-        false => Err(Problem::bad_request(format!("`worker` must be 1 to {NAME_MAX} letters, digits and signs"))),
+        false => Err(Problem::bad_request(format!("`worker` must be 1 to {MAX_WORKER_ID_BYTES} letters, digits and signs"))),
     }
 }
 

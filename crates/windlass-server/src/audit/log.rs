@@ -19,7 +19,7 @@ pub(super) const HASH_KEY: &str = ",\"hash\":\"";
 pub(super) const HASH_TAIL: usize = 64 + 2;
 
 /// No line is longer: names, paths and numbers all have bounds of their own.
-pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
+pub(super) const MAX_LINE_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 #[error("{what} (`{file}`): {why}")]
@@ -84,7 +84,7 @@ pub(super) struct Log {
     directory: PathBuf,
     file: File,
     bytes: u64,
-    bytes_max: u64,
+    max_bytes: u64,
     /// The number of the file's first line, and of the next one.
     first: u64,
     next: u64,
@@ -97,7 +97,7 @@ pub(super) struct Log {
 
 impl Log {
     /// And how many bytes of an unfinished line were cut.
-    pub(crate) fn open(directory: &Path, bytes_max: u64) -> Result<(Log, u64), AuditError> {
+    pub(crate) fn open(directory: &Path, max_bytes: u64) -> Result<(Log, u64), AuditError> {
         let path = directory.join(FILE);
         let trouble = |what: &'static str| {
             let path = path.clone();
@@ -133,7 +133,7 @@ impl Log {
         let directory = directory.to_owned();
         let (next, buffer) = (number + 1, Vec::new());
         let kept = (next, last_hash);
-        let log = Log { directory, file, bytes, bytes_max, first, next, last_hash, kept, buffer, lock };
+        let log = Log { directory, file, bytes, max_bytes: bytes_max: max_bytes, first, next, last_hash, kept, buffer, lock };
         Ok((log, cut))
     }
 
@@ -165,8 +165,8 @@ impl Log {
         self.bytes += self.buffer.len() as u64;
         self.buffer.clear();
         // A burst needs no room afterwards.
-        self.buffer.shrink_to(LINE_BYTES_MAX);
-        if self.bytes >= self.bytes_max {
+        self.buffer.shrink_to(MAX_LINE_BYTES);
+        if self.bytes >= self.max_bytes {
             self.put_aside().map_err(trouble)?;
         }
         Ok(true)
@@ -207,7 +207,7 @@ fn sync_directory(directory: &Path) -> std::io::Result<()> {
 fn cut_torn(file: &mut File) -> std::io::Result<u64> {
     let bytes = file.seek(SeekFrom::End(0))?;
     let mut end = bytes;
-    let mut chunk = vec![0u8; LINE_BYTES_MAX];
+    let mut chunk = vec![0u8; MAX_LINE_BYTES];
     while end > 0 {
         let begin = end.saturating_sub(chunk.len() as u64);
         let part = &mut chunk[..(end - begin) as usize];
@@ -228,7 +228,7 @@ fn cut_torn(file: &mut File) -> std::io::Result<u64> {
 
 fn last_line(file: &mut File) -> std::io::Result<Option<Vec<u8>>> {
     let bytes = file.seek(SeekFrom::End(0))?;
-    let begin = bytes.saturating_sub(2 * LINE_BYTES_MAX as u64);
+    let begin = bytes.saturating_sub(2 * MAX_LINE_BYTES as u64);
     file.seek(SeekFrom::Start(begin))?;
     let mut end = Vec::new();
     file.take(bytes - begin).read_to_end(&mut end)?;
@@ -239,7 +239,7 @@ fn last_line(file: &mut File) -> std::io::Result<Option<Vec<u8>>> {
 
 fn first_number(file: &mut File) -> std::io::Result<Option<u64>> {
     file.seek(SeekFrom::Start(0))?;
-    let mut begin = vec![0u8; LINE_BYTES_MAX];
+    let mut begin = vec![0u8; MAX_LINE_BYTES];
     let read = file.read(&mut begin)?;
     let line = begin[..read].split(|byte| *byte == b'\n').next().unwrap_or_default();
     Ok(number(line))

@@ -26,7 +26,7 @@ pub use verify::{Checked, verify};
 use log::Log;
 
 /// What one group writes at most before it syncs.
-const GROUP_LINES_MAX: usize = 4_096;
+const MAX_GROUP_LINES: usize = 4_096;
 
 /// The file that is written to; those before it are called `audit.NUMBER.log`, by their first line.
 pub(crate) const FILE: &str = "audit.log";
@@ -151,8 +151,8 @@ impl Audit {
     }
 
     /// The same; a file that has grown to so many bytes is put aside.
-    pub fn open_with(directory: &Path, file_bytes_max: u64) -> Result<Audit, AuditError> {
-        let (mut log, cut_bytes) = Log::open(directory, file_bytes_max)?;
+    pub fn open_with(directory: &Path, max_file_bytes: u64) -> Result<Audit, AuditError> {
+        let (mut log, cut_bytes) = Log::open(directory, max_file_bytes)?;
         log.add(&text(&Event { at: real_now().to_string(), event: "start", cut_bytes }));
         if !log.commit()? {
             return Err(AuditError::new(
@@ -250,7 +250,7 @@ fn work(mut log: Log, arrived: &mpsc::Receiver<Waiting>, state: &State) {
         while let Some(waiting) = next.take() {
             let number = log.add(&waiting.text);
             replies.push((number, waiting.written));
-            if replies.len() < GROUP_LINES_MAX {
+            if replies.len() < MAX_GROUP_LINES {
                 next = arrived.try_recv().ok();
             }
         }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::log::{LINE_BYTES_MAX, files, number};
+use super::log::{MAX_LINE_BYTES, files, number};
 
 /// Lines after a number, oldest first.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +65,7 @@ fn last_number(files: &[PathBuf]) -> std::io::Result<u64> {
         let mut file = File::open(path)?;
         let length = file.seek(SeekFrom::End(0))?;
         // The newest line may be under way: the one before it is whole.
-        file.seek(SeekFrom::Start(length.saturating_sub(2 * LINE_BYTES_MAX as u64)))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(2 * MAX_LINE_BYTES as u64)))?;
         let mut end = Vec::new();
         file.read_to_end(&mut end)?;
         if let Some(number) = end.split(|byte| *byte == b'\n').rev().find_map(number) {

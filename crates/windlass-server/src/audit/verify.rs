@@ -7,7 +7,7 @@ use std::path::Path;
 use super::log::{chained, files, number, parts};
 
 /// Findings are told up to here.
-const FINDINGS_MAX: usize = 20;
+const MAX_FINDINGS: usize = 20;
 
 /// What a look at the whole log has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Look {
     }
 
     fn find(&mut self, what: String) {
-        if self.checked.findings.len() < FINDINGS_MAX {
+        if self.checked.findings.len() < MAX_FINDINGS {
             self.checked.findings.push(what);
         }
     }

@@ -79,8 +79,8 @@ impl<N: Needs> FromRequestParts<App> for Allowed<N> {
             let hint = "`windlass token create NAME --scope …` makes one that has";
             return Err(Problem::new(StatusCode::FORBIDDEN, codes::FORBIDDEN, detail).hint(hint));
         }
-        let most = Rate::new(app.options.rate_per_second, app.options.rate_per_second);
-        who.seat.requests.take(most).map_err(|wait| too_many("requests with this token", wait, "rate"))?;
+        let limit = Rate::new(app.options.rate_per_second, app.options.rate_per_second);
+        who.seat.requests.take(limit).map_err(|wait| too_many("requests with this token", wait, "rate"))?;
         check_query(parts)?;
         Ok(Allowed { who, needs: PhantomData })
     }

@@ -16,12 +16,12 @@ pub(crate) const PREFIX: &str = "wl_";
 /// Random bytes of a token.
 const SECRET_BYTES: usize = 32;
 
-const NAME_CHARS_MAX: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 
 const PAGE: u32 = 500;
 
 /// How often a change begins anew because somebody else was faster.
-const TRIES_MAX: u32 = 20;
+const MAX_TRIES: u32 = 20;
 
 /// What the store knows of a token.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -104,7 +104,7 @@ pub enum TokenError {
     LastAdmin(String),
     #[error("a token without a scope could do nothing")]
     NoScope,
-    #[error("a token's name has 1 to {NAME_CHARS_MAX} characters, none of which is a control character")]
+    #[error("a token's name has 1 to {MAX_NAME_CHARS} characters, none of which is a control character")]
     Name,
     #[error("the token would have expired before it is made")]
     Expired,
@@ -150,16 +150,16 @@ pub struct Wanted {
 }
 
 /// Makes a token, if there are not too many. The secret is given this once.
-pub fn create(store: &dyn Store, wanted: Wanted, tokens_max: usize) -> Result<(Token, Secret), TokenError> {
+pub fn create(store: &dyn Store, wanted: Wanted, max_tokens: usize) -> Result<(Token, Secret), TokenError> {
     let secret = Secret::new()?;
-    let token = keep(store, wanted, &secret, tokens_max)?;
+    let token = keep(store, wanted, &secret, max_tokens)?;
     Ok((token, secret))
 }
 
-pub(super) fn keep(store: &dyn Store, wanted: Wanted, secret: &Secret, tokens_max: usize) -> Result<Token, TokenError> {
+pub(super) fn keep(store: &dyn Store, wanted: Wanted, secret: &Secret, max_tokens: usize) -> Result<Token, TokenError> {
     let Wanted { name, mut scopes, expires_at, by } = wanted;
     let now = real_now();
-    if name.trim().is_empty() || name.chars().count() > NAME_CHARS_MAX || name.chars().any(char::is_control) {
+    if name.trim().is_empty() || name.chars().count() > MAX_NAME_CHARS || name.chars().any(char::is_control) {
         return Err(TokenError::Name);
     }
     scopes.sort_unstable();
@@ -170,8 +170,8 @@ pub(super) fn keep(store: &dyn Store, wanted: Wanted, secret: &Secret, tokens_ma
     if expires_at.is_some_and(|at| at <= now) {
         return Err(TokenError::Expired);
     }
-    if all(store)?.len() >= tokens_max {
-        return Err(TokenError::TooMany(tokens_max));
+    if all(store)?.len() >= max_tokens {
+        return Err(TokenError::TooMany(max_tokens));
     }
     let token = Token {
         id: new_id()?,
@@ -209,7 +209,7 @@ pub fn revoke(store: &dyn Store, id: &str) -> Result<Token, TokenError> {
         tried += 1;
         match try_to_revoke(store, id) {
             // That it was used has just been noted, as a rule.
-            Err(TokenError::Busy) if tried < TRIES_MAX => {}
+            Err(TokenError::Busy) if tried < MAX_TRIES => {}
             outcome => return outcome,
         }
     }

@@ -120,8 +120,8 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    pub(crate) fn new(seat: &Arc<Seat>, most: usize, metrics: &Metrics) -> Option<Counted> {
-        if seat.streams.fetch_add(1, Ordering::Relaxed) >= most {
+    pub(crate) fn new(seat: &Arc<Seat>, max_streams: usize, metrics: &Metrics) -> Option<Counted> {
+        if seat.streams.fetch_add(1, Ordering::Relaxed) >= max_streams {
             seat.streams.fetch_sub(1, Ordering::Relaxed);
             return None;
         }

@@ -32,11 +32,11 @@ use crate::problem::codes;
 use crate::{App, Problem};
 
 /// Twice what a head may have by default; at least that.
-const BUFFER_BYTES_MAX: usize = 64 * 1024;
+const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
 /// What the system keeps of an answer that is not on its way yet. It would keep megabytes for whoever does not read.
 #[cfg(target_os = "linux")]
-const UNSENT_BYTES_MAX: u32 = 64 * 1024;
+const MAX_UNSENT_BYTES: u32 = 64 * 1024;
 
 /// When one connection too many may try again, in seconds.
 const RETRY_AFTER_S: u64 = 5;
@@ -59,7 +59,7 @@ pub(crate) struct Connections {
 
 impl Connections {
     pub(crate) fn new(app: App, listener: TcpListener) -> Connections {
-        let table = Arc::new(Table::new(files::connections(app.options.connections_max), &app.options));
+        let table = Arc::new(Table::new(files::max_connections(app.options.max_connections), &app.options));
         Connections { routes: router(app.clone()), app, table, listener }
     }
 
@@ -117,7 +117,7 @@ impl Connections {
             }
         };
         let limits = &self.app.options.limits;
-        let (unread, head) = (limits.max_unread_time.to_std(), limits.max_head_time.to_std());
+        let (unread, head) = (limits.max_client_stall_time.to_std(), limits.max_head_time.to_std());
         tune(&stream, unread);
         let (routes, asked) = (self.routes.clone(), seat.clone());
         let service = service_fn(move |request: hyper::Request<Incoming>| {
@@ -133,7 +133,7 @@ impl Connections {
             .header_read_timeout(head)
             .max_headers(limits.max_headers)
             .max_header_size(limits.max_head_bytes)
-            .max_buf_size(BUFFER_BYTES_MAX.max(limits.max_head_bytes.saturating_mul(2)))
+            .max_buf_size(MAX_BUFFER_BYTES.max(limits.max_head_bytes.saturating_mul(2)))
             .serve_connection(TokioIo::new(Patient::new(stream, seat.clone(), unread)), service);
         let watched = graceful.watch(connection);
         let metrics = self.app.metrics.clone();
@@ -157,7 +157,7 @@ fn tune(stream: &TcpStream, unread: Duration) {
     #[cfg(target_os = "linux")]
     {
         let socket = socket2::SockRef::from(stream);
-        let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
+        let _ = socket.set_tcp_notsent_lowat(MAX_UNSENT_BYTES);
         // One who is gone without a word takes nothing, either.
         let _ = socket.set_tcp_user_timeout(Some(unread));
     }

@@ -6,14 +6,14 @@ const FOR_OTHERS: u64 = 256;
 
 /// How many of these connections there can be. Asks the system for more files if it gives too few.
 #[cfg(unix)]
-pub(crate) fn connections(wanted: usize) -> usize {
+pub(crate) fn max_connections(wanted: usize) -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let files = wanted as u64 + FOR_OTHERS;
     let given = getrlimit(Resource::Nofile);
     if given.current.is_some_and(|current| current < files) {
-        let most = given.maximum.map_or(files, |maximum| maximum.min(files));
+        let max_files = given.maximum.map_or(files, |maximum| maximum.min(files));
         // Whoever may not does with what there is.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: given.maximum });
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(max_files), maximum: given.maximum });
     }
     fitting(wanted, getrlimit(Resource::Nofile).current)
 }
@@ -26,8 +26,8 @@ pub(crate) fn connections(wanted: usize) -> usize {
 #[cfg(unix)]
 fn fitting(wanted: usize, files: Option<u64>) -> usize {
     let Some(files) = files else { return wanted };
-    let most = files.saturating_sub(FOR_OTHERS).max(files / 2);
-    usize::try_from(most).map_or(wanted, |most| most.min(wanted))
+    let max = files.saturating_sub(FOR_OTHERS).max(files / 2);
+    usize::try_from(max).map_or(wanted, |max| max.min(wanted))
 }
 
 #[cfg(all(test, unix))]
@@ -38,8 +38,8 @@ mod tests {
     fn the_store_keeps_its_files() {
         let table =
             [(4_096, None, 4_096), (4_096, Some(20_000), 4_096), (4_096, Some(1_024), 768), (4_096, Some(256), 128)];
-        for (wanted, files, most) in table {
-            assert_eq!(fitting(wanted, files), most, "{wanted} of {files:?}");
+        for (wanted, files, expected) in table {
+            assert_eq!(fitting(wanted, files), expected, "{wanted} of {files:?}");
         }
     }
 }

@@ -40,8 +40,8 @@ enum Quiet {
 }
 
 pub(crate) struct Table {
-    most: usize,
-    most_each: usize,
+    max_total: usize,
+    max_per_address: usize,
     proxies: Vec<Range>,
     rows: Mutex<Rows>,
 }
@@ -67,9 +67,9 @@ struct Row {
 }
 
 impl Table {
-    pub(crate) fn new(most: usize, options: &ServerOptions) -> Table {
-        let most_each = options.connections_per_address_max;
-        Table { most, most_each, proxies: options.proxies.clone(), rows: Mutex::default() }
+    pub(crate) fn new(max_total: usize, options: &ServerOptions) -> Table {
+        let max_per_address = options.max_connections_per_address;
+        Table { max_total: most: max_total, max_per_address: most_each: max_per_address, proxies: options.proxies.clone(), rows: Mutex::default() }
     }
 
     /// A place for one more, perhaps another's.
@@ -80,12 +80,12 @@ impl Table {
         let address = (!many).then(|| neighbourhood(peer));
         let mut rows = self.rows();
         if let Some(address) = address
-            && rows.of_address.get(&address).is_some_and(|count| *count >= self.most_each)
+            && rows.of_address.get(&address).is_some_and(|count| *count >= self.max_per_address)
             && !rows.let_one_go(|row| row.address == Some(address))
         {
             return Err(Full::OfAddress);
         }
-        if rows.open.len() >= self.most && !rows.let_one_go(|_| true) {
+        if rows.open.len() >= self.max_total && !rows.let_one_go(|_| true) {
             return Err(Full::All);
         }
         let id = rows.next;
@@ -211,13 +211,13 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
-    fn table(most: usize, each: usize, proxies: &[&str]) -> Arc<Table> {
+    fn table(max_total: usize, max_per_address: usize, proxies: &[&str]) -> Arc<Table> {
         let options = ServerOptions {
-            connections_per_address_max: each,
+            max_connections_per_address: max_per_address,
             proxies: proxies.iter().map(|text| text.parse().unwrap()).collect(),
             ..ServerOptions::default()
         };
-        Arc::new(Table::new(most, &options))
+        Arc::new(Table::new(max_total, &options))
     }
 
     fn sit(table: &Arc<Table>, from: &str) -> Result<Seat, Full> {

@@ -18,14 +18,14 @@ use crate::{App, Problem};
 const GATHERED: Duration = Duration::from_millis(100);
 
 /// Runs told of at once. When more have changed, readers are told to look for themselves.
-const TOLD_AT_ONCE: usize = 200;
+const MAX_RUNS_PER_UPDATE: usize = 200;
 
 /// How often other processes are looked for, and how many of the newest runs.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_RUNS: u32 = 200;
 
 /// What a reader may be behind.
-const BEHIND_MAX: usize = 256;
+const MAX_LAG: usize = 256;
 
 const RESYNC: &[u8] = b"event: resync\ndata: {}\n\n";
 
@@ -41,7 +41,7 @@ impl Changes {
         let news = match running {
             Some(told) => told.subscribe(),
             None => {
-                let (sender, news) = broadcast::channel(BEHIND_MAX);
+                let (sender, news) = broadcast::channel(MAX_LAG);
                 // Listened to from here on: what changes before the task runs is told, too.
                 tokio::spawn(watch(app.clone(), app.engine.changes(), sender.clone()));
                 *told = Some(sender);
@@ -135,7 +135,7 @@ async fn gather(changes: &mut broadcast::Receiver<RunChange>) -> Gathered {
             Err(TryRecvError::Empty | TryRecvError::Closed) => break,
         };
     }
-    if runs.len() > TOLD_AT_ONCE { Gathered::TooMany } else { Gathered::Runs(runs) }
+    if runs.len() > MAX_RUNS_PER_UPDATE { Gathered::TooMany } else { Gathered::Runs(runs) }
 }
 
 async fn rows_of(app: &App, runs: BTreeSet<Arc<str>>, known: &mut Known) -> Result<Vec<Bytes>, Problem> {

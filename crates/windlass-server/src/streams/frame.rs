@@ -8,7 +8,7 @@ use windlass_value::Value;
 
 /// Bytes of one batch, unless a single event has more. A reader who does not read keeps what it was given last, so this is
 /// what it costs.
-pub(crate) const BATCH_BYTES_MAX: usize = 32 * 1024;
+pub(crate) const MAX_BATCH_BYTES: usize = 32 * 1024;
 
 /// Some events one after the other, encoded once. Clones share them.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl Batch {
         for piece in pieces {
             let before = bytes.len();
             let mark = write(run, piece, &mut bytes);
-            if bytes.len() > BATCH_BYTES_MAX && before > 0 {
+            if bytes.len() > MAX_BATCH_BYTES && before > 0 {
                 bytes.truncate(before);
                 break;
             }

@@ -10,24 +10,24 @@ use tokio::task::AbortHandle;
 use windlass_runtime::show::{StoredEvent, newest_event};
 use windlass_runtime::{EventReader, RuntimeError};
 
-use super::frame::{BATCH_BYTES_MAX, Batch};
+use super::frame::{MAX_BATCH_BYTES, Batch};
 use crate::api::models::row_of;
 use crate::{App, Problem};
 
 /// Bytes of events that are kept for readers who are nearly up to date. Whoever is further behind reads the store.
-const RING_BYTES_MAX: usize = 4 * 1024 * 1024;
+const MAX_RING_BYTES: usize = 4 * 1024 * 1024;
 
 /// The same of all runs that somebody reads: the more there are, the less is kept of each, down to what one who is up to date
 /// may need.
-const RINGS_BYTES_MAX: usize = 256 * 1024 * 1024;
-const RING_BYTES_MIN: usize = 2 * BATCH_BYTES_MAX;
+const MAX_TOTAL_RING_BYTES: usize = 256 * 1024 * 1024;
+const MIN_RING_BYTES: usize = 2 * MAX_BATCH_BYTES;
 
 /// Events encoded in one go.
-const EVENTS_AT_ONCE: usize = 512;
+const MAX_EVENTS_PER_PUSH: usize = 512;
 
 /// Each reader that is woken costs so much time that the run could use: the more there are, the less often they are woken.
 const PACE_PER_READER: Duration = Duration::from_micros(100);
-const PACE_MAX: Duration = Duration::from_millis(250);
+const MAX_WAKE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Runs that somebody reads now.
 #[derive(Default)]
@@ -128,7 +128,7 @@ async fn feed(hub: Weak<Hub>, run: Arc<str>, mut reader: EventReader) {
             Err(_) => return hub.end(Over::Lost),
         };
         let mut pieces = vec![StoredEvent::Event(first)];
-        while pieces.len() < EVENTS_AT_ONCE
+        while pieces.len() < MAX_EVENTS_PER_PUSH
             && let Some(event) = reader.at_hand()
         {
             pieces.push(StoredEvent::Event(event));
@@ -136,7 +136,7 @@ async fn feed(hub: Weak<Hub>, run: Arc<str>, mut reader: EventReader) {
         hub.push(Batch::all(&run, &pieces));
         let readers = u32::try_from(Arc::strong_count(&hub).saturating_sub(1)).unwrap_or(u32::MAX);
         drop(hub);
-        tokio::time::sleep(PACE_PER_READER.saturating_mul(readers).min(PACE_MAX)).await;
+        tokio::time::sleep(PACE_PER_READER.saturating_mul(readers).min(MAX_WAKE_INTERVAL)).await;
     }
 }
 
@@ -157,15 +157,15 @@ impl Hub {
     }
 
     fn push(&self, batches: Vec<Batch>) {
-        let share = RINGS_BYTES_MAX / self.hubs.load(Ordering::Relaxed).max(1);
-        let most = share.clamp(RING_BYTES_MIN, RING_BYTES_MAX);
+        let share = MAX_TOTAL_RING_BYTES / self.hubs.load(Ordering::Relaxed).max(1);
+        let max_bytes = share.clamp(MIN_RING_BYTES, MAX_RING_BYTES);
         let mut ring = self.ring();
         for batch in batches {
             ring.newest = batch.last;
             ring.bytes += batch.size();
             ring.batches.push_back(batch);
         }
-        while ring.bytes > most && ring.batches.len() > 1 {
+        while ring.bytes > max_bytes && ring.batches.len() > 1 {
             let Some(oldest) = ring.batches.pop_front() else { break };
             ring.bytes -= oldest.size();
             ring.before = oldest.last;
@@ -241,10 +241,10 @@ mod tests {
     /// Whoever does not read keeps one batch, so none is large because there is much to tell.
     #[test]
     fn a_batch_is_small_unless_an_event_is_large() {
-        for (events, bytes) in [(1, 10), (100, 1_000), (100, BATCH_BYTES_MAX / 2), (3, BATCH_BYTES_MAX * 2)] {
+        for (events, bytes) in [(1, 10), (100, 1_000), (100, MAX_BATCH_BYTES / 2), (3, MAX_BATCH_BYTES * 2)] {
             let all = batches(1, events, bytes);
             let largest = all.iter().map(Batch::size).max().unwrap_or_default();
-            assert!(largest <= BATCH_BYTES_MAX.max(bytes + 200), "{events} of {bytes}: {largest}");
+            assert!(largest <= MAX_BATCH_BYTES.max(bytes + 200), "{events} of {bytes}: {largest}");
             let mut after = 0;
             for batch in all {
                 let lines = String::from_utf8(batch.lines_after(after).to_vec()).expect("text");
@@ -259,17 +259,17 @@ mod tests {
     fn what_is_kept_for_readers_is_bounded() {
         let hub = hub(0);
         for at in 0..20 {
-            hub.push(batches(at + 1, at + 1, RING_BYTES_MAX / 4));
+            hub.push(batches(at + 1, at + 1, MAX_RING_BYTES / 4));
         }
-        assert!(hub.ring().bytes <= RING_BYTES_MAX);
+        assert!(hub.ring().bytes <= MAX_RING_BYTES);
         assert!(matches!(hub.after(0), Ahead::InStore), "whoever is too slow reads the store");
         assert!(matches!(hub.after(19), Ahead::Batch(_)));
         // Of thousands of runs less is kept of each.
         hub.hubs.fetch_add(10_000, Ordering::Relaxed);
-        (0..20).for_each(|at| hub.push(batches(at + 21, at + 21, BATCH_BYTES_MAX / 2)));
-        assert!(hub.ring().bytes <= RING_BYTES_MIN && matches!(hub.after(39), Ahead::Batch(_)));
+        (0..20).for_each(|at| hub.push(batches(at + 21, at + 21, MAX_BATCH_BYTES / 2)));
+        assert!(hub.ring().bytes <= MIN_RING_BYTES && matches!(hub.after(39), Ahead::Batch(_)));
         // One that is larger than all is kept all the same: it is the newest.
-        hub.push(batches(41, 41, RING_BYTES_MAX * 2));
+        hub.push(batches(41, 41, MAX_RING_BYTES * 2));
         assert!(matches!(hub.after(40), Ahead::Batch(_)));
     }
 }

@@ -13,7 +13,7 @@ use super::frame::Batch;
 use crate::{App, Problem};
 
 /// Bytes of all that is kept; the newest is kept even if it has more.
-const KEPT_BYTES_MAX: usize = 32 * 1024 * 1024;
+const MAX_CACHE_BYTES: usize = 32 * 1024 * 1024;
 
 /// Reading goes on until there are so many bytes, or rows.
 const READ_BYTES: usize = 256 * 1024;
@@ -80,7 +80,7 @@ impl Shelf {
             Some(same) => kept.bytes -= same.bytes(),
             None => kept.order.push_back((run, last)),
         }
-        while kept.bytes > KEPT_BYTES_MAX && kept.order.len() > 1 {
+        while kept.bytes > MAX_CACHE_BYTES && kept.order.len() > 1 {
             let oldest = kept.order.pop_front().and_then(|key| kept.reads.remove(&key));
             kept.bytes -= oldest.map_or(0, |oldest| oldest.bytes());
         }
@@ -174,7 +174,7 @@ mod tests {
         }
         assert_eq!((found(1, 10), found(5, 199)), (None, Some((true, 200))));
         let kept = shelf.kept();
-        assert!(before < 200_000 && kept.bytes <= KEPT_BYTES_MAX, "{before} {}", kept.bytes);
+        assert!(before < 200_000 && kept.bytes <= MAX_CACHE_BYTES, "{before} {}", kept.bytes);
         assert_eq!(kept.order.len(), kept.reads.len());
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use windlass_store::RunRow;
 
 use super::Source;
-use super::frame::{BATCH_BYTES_MAX, Batch};
+use super::frame::{MAX_BATCH_BYTES, Batch};
 use super::hub::{Ahead, Hub, Over};
 use super::shelf;
 use crate::api::models::row_of;
@@ -55,7 +55,7 @@ impl Tail {
             self.read_to = last;
             return Ok(Some(self.take(&batch)));
         }
-        let bytes = if after < self.read_to { AGAIN_BYTES } else { BATCH_BYTES_MAX };
+        let bytes = if after < self.read_to { AGAIN_BYTES } else { MAX_BATCH_BYTES };
         let batches = shelf::read(&self.app, (run, number), after, bytes).await?;
         Ok(match batches.as_slice() {
             [] => None,

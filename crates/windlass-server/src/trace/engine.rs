@@ -14,10 +14,10 @@ use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span, SpanData, Spa
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::{SPANS_AT_ONCE, TraceError, exporter};
+use super::{MAX_SPANS_PER_EXPORT, TraceError, exporter};
 
 /// Spans that have ended and wait to be sent.
-const SPANS_MAX: usize = 16_384;
+const MAX_QUEUED_SPANS: usize = 16_384;
 
 /// Spans that have ended and that nobody sends yet.
 pub struct EngineSpans(mpsc::Receiver<SpanData>);
@@ -51,7 +51,7 @@ impl SpanProcessor for Queue {
 impl EngineSpans {
     /// A tracer for the program's subscriber, and what it hands over.
     pub fn new() -> (SdkTracer, EngineSpans) {
-        let (sender, ended) = mpsc::channel(SPANS_MAX);
+        let (sender, ended) = mpsc::channel(MAX_QUEUED_SPANS);
         let provider = SdkTracerProvider::builder().with_span_processor(Queue(sender)).build();
         (provider.tracer("windlass"), EngineSpans(ended))
     }
@@ -78,7 +78,7 @@ async fn send(mut ended: mpsc::Receiver<SpanData>, exporter: SpanExporter, mut s
     let mut spans = Vec::new();
     loop {
         tokio::select! {
-            _ = ended.recv_many(&mut spans, SPANS_AT_ONCE) => {}
+            _ = ended.recv_many(&mut spans, MAX_SPANS_PER_EXPORT) => {}
             _ = &mut stopped, if !ended.is_closed() => {
                 ended.close();
                 continue;

@@ -24,10 +24,10 @@ pub use engine::{EngineSpans, EngineTraces};
 use spans::Spans;
 
 /// Runs that have ended and wait to be read.
-const RUNS_MAX: usize = 1_024;
+const MAX_QUEUED_RUNS: usize = 1_024;
 
 /// Spans that are sent together.
-const SPANS_AT_ONCE: usize = 512;
+const MAX_SPANS_PER_EXPORT: usize = 512;
 
 /// How long a collector may take.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ impl Traces {
     pub fn start(app: &App, endpoint: &str) -> Result<Traces, TraceError> {
         let exporter = exporter(endpoint)?;
         let counts = Arc::new(Counts::default());
-        let (queue, ended) = mpsc::channel(RUNS_MAX);
+        let (queue, ended) = mpsc::channel(MAX_QUEUED_RUNS);
         let listening = tokio::spawn(listen(app.engine.changes(), queue, counts.clone()));
         let sending = tokio::spawn(send(app.clone(), ended, exporter, counts.clone()));
         Ok(Traces { counts, listening, sending })
@@ -144,7 +144,7 @@ async fn trace(app: &App, run: &str, exporter: &SpanExporter) -> Result<bool, Ru
     let mut events = app.engine.events(run, 0)?;
     while let Some(event) = events.next().await? {
         spans.add(&event);
-        if spans.done() >= SPANS_AT_ONCE && !taken(exporter, spans.take()).await {
+        if spans.done() >= MAX_SPANS_PER_EXPORT && !taken(exporter, spans.take()).await {
             return Ok(false);
         }
     }

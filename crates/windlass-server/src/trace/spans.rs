@@ -13,7 +13,7 @@ use windlass_core::{Event, EventKind};
 use windlass_store::RunRow;
 use windlass_value::Timestamp;
 
-const NAME_CHARS_MAX: usize = 200;
+const MAX_NAME_CHARS: usize = 200;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Kind {
@@ -45,7 +45,7 @@ pub(crate) struct Spans {
     open: HashMap<Key, Open>,
     done: Vec<SpanData>,
     /// The steps and tasks of longer runs are counted only.
-    spans_max: u64,
+    max_spans: u64,
     made: u64,
     dropped: u64,
     links: Vec<Link>,
@@ -80,13 +80,13 @@ fn hash(kind: &str, run: &str, what: &str, seq: u64) -> [u8; 32] {
 }
 
 impl Spans {
-    pub(crate) fn new(row: &RunRow, spans_max: u64) -> Spans {
+    pub(crate) fn new(row: &RunRow, max_spans: u64) -> Spans {
         let mut spans = Spans {
             run: row.run.clone(),
             scope: InstrumentationScope::builder("windlass").with_version(env!("CARGO_PKG_VERSION")).build(),
             open: HashMap::new(),
             done: Vec::new(),
-            spans_max,
+            max_spans: spans_max: max_spans,
             made: 0,
             dropped: 0,
             links: Vec::new(),
@@ -180,7 +180,7 @@ impl Spans {
     }
 
     fn begin(&mut self, kind: Kind, event: &Event, name: &str, extra: impl IntoIterator<Item = KeyValue>) {
-        if self.made >= self.spans_max {
+        if self.made >= self.max_spans {
             self.dropped += 1;
             return;
         }
@@ -290,7 +290,7 @@ fn last_name(path: &str) -> &str {
 }
 
 fn shown(text: &str) -> String {
-    text.chars().take(NAME_CHARS_MAX).collect()
+    text.chars().take(MAX_NAME_CHARS).collect()
 }
 
 fn time(at: Timestamp) -> SystemTime {

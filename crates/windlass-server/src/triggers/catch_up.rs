@@ -6,7 +6,7 @@ use windlass_triggers::Schedule;
 use windlass_value::Timestamp;
 
 /// Times that are looked at one by one, before the look begins later.
-const LOOKED_AT_MAX: usize = 10_000;
+const MAX_TIMES_SCANNED: usize = 10_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -51,13 +51,13 @@ pub(crate) fn due(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: Ca
         let from = last.max(Timestamp(now.0.saturating_sub(back.saturating_mul(1_000_000))));
         times.clear();
         let mut at = from;
-        while times.len() <= LOOKED_AT_MAX
+        while times.len() <= MAX_TIMES_SCANNED
             && let Some(next) = schedule.next(at).filter(|next| *next <= now)
         {
             times.push(next);
             at = next;
         }
-        if times.len() <= LOOKED_AT_MAX {
+        if times.len() <= MAX_TIMES_SCANNED {
             break;
         }
     }

@@ -185,7 +185,7 @@ fn may_run(who: Option<&Identity>) -> bool {
 }
 
 fn proven(app: &App, scheme: Scheme, headers: &HeaderMap, body: &[u8], reference: &str) -> Result<String, Problem> {
-    let age_max = app.options.limits.max_signature_age;
+    let max_age = app.options.limits.max_signature_age;
     let refused = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, codes::SIGNATURE, detail);
     let unsigned = || {
         let detail = "the delivery is not signed in the way of this trigger";
@@ -200,12 +200,12 @@ fn proven(app: &App, scheme: Scheme, headers: &HeaderMap, body: &[u8], reference
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the trigger's secret is not at hand");
         problem.hint("an administrator sets its variable, or gives the trigger another secret")
     })?;
-    match signature::check(scheme, headers, body, &secret, real_now(), age_max) {
+    match signature::check(scheme, headers, body, &secret, real_now(), max_age) {
         Ok(proof) => Ok(proof.delivery),
         Err(Unproven::Wrong(why)) => Err(refused(why).hint("sign the bytes of the body as they are sent")),
         Err(Unproven::Unsigned) => Err(unsigned()),
         Err(Unproven::Stale) => {
-            let problem = refused(&format!("the time of the signature is more than {age_max} from ours"));
+            let problem = refused(&format!("the time of the signature is more than {max_age} from ours"));
             Err(problem.hint(
                 "compare the clocks of both machines; a delivery that is sent again is signed again; the operator can raise \
                  `server.max_signature_age` in windlass.toml",
@@ -414,7 +414,7 @@ impl Signed {
             Ok::<_, RuntimeError>(None)
         };
         let mut draining = self.app.draining();
-        let answer = self.app.options.limits.max_answer_time.to_std();
+        let answer = self.app.options.limits.max_response_time.to_std();
         let found = tokio::select! {
             found = tokio::time::timeout(answer.saturating_sub(BEFORE_THE_EDGE).max(answer / 2), wait) => found,
             _ = draining.wait_for(|draining| *draining) => return Ok(None),

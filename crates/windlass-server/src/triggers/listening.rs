@@ -13,10 +13,10 @@ use crate::App;
 use crate::catalog::Definition;
 
 /// What was noted for a time this much later than now was noted by a clock that was wrong.
-const PUT_BACK: i64 = 5 * 60 * 1_000_000;
+const MAX_CLOCK_SKEW: i64 = 5 * 60 * 1_000_000;
 
 fn is_ahead(at: Timestamp, now: Timestamp) -> bool {
-    at.0 > now.0.saturating_add(PUT_BACK)
+    at.0 > now.0.saturating_add(MAX_CLOCK_SKEW)
 }
 
 /// A trigger with a schedule.
@@ -70,8 +70,8 @@ impl Listening {
 
     /// Forgets what a clock has noted that was far ahead, and is put right: from now on it counts from now. What comes has
     /// names of its own, so nothing is started twice. Gives whether there was anything to forget.
-    pub(super) fn distrust(&self, firing: &mut Firing, now: Timestamp, wait_max: Duration) -> bool {
-        let late = firing.not_before.is_some_and(|not_before| not_before > now + wait_max);
+    pub(super) fn distrust(&self, firing: &mut Firing, now: Timestamp, max_wait: Duration) -> bool {
+        let late = firing.not_before.is_some_and(|not_before| not_before > now + max_wait);
         if late {
             (firing.not_before, firing.ask_at) = (None, None);
         }

@@ -24,7 +24,7 @@ pub(crate) enum Asked {
 }
 
 /// `inputs` as the definition has them; `at` is where a 202 wants to be asked, `wait_max` for how long it may put it off.
-pub(crate) async fn ask(tools: &Tools, inputs: &Value, at: Option<&str>, now: Timestamp, wait_max: Duration) -> Asked {
+pub(crate) async fn ask(tools: &Tools, inputs: &Value, at: Option<&str>, now: Timestamp, max_wait: Duration) -> Asked {
     if let Some(name) = computed(inputs) {
         return Asked::Failed(format!("`{name}` of the trigger is computed: write it down in the definition"));
     }
@@ -53,7 +53,7 @@ pub(crate) async fn ask(tools: &Tools, inputs: &Value, at: Option<&str>, now: Ti
             Asked::Fires { body, beside }
         }
         Some(202) => {
-            let wait = header("retry-after").and_then(wait_of).map(|wait| wait.min(wait_max).max(WAIT_MIN));
+            let wait = header("retry-after").and_then(wait_of).map(|wait| wait.min(max_wait).max(WAIT_MIN));
             let not_before = wait.map(|wait| now + wait);
             Asked::Later { not_before, at: header("location").map(str::to_owned) }
         }

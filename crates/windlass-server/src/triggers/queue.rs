@@ -15,7 +15,7 @@ use windlass_value::{Timestamp, Value};
 use super::prefix;
 use crate::App;
 
-const ROWS_AT_ONCE: u32 = 500;
+const ROW_PAGE_SIZE: u32 = 500;
 
 /// The letters of [`prefix`].
 const PREFIX_LETTERS: usize = 14;
@@ -453,7 +453,7 @@ pub(super) fn each_run(
 ) -> Result<(), StoreError> {
     let mut before = None;
     loop {
-        let rows = store.runs(filter, before, ROWS_AT_ONCE)?;
+        let rows = store.runs(filter, before, ROW_PAGE_SIZE)?;
         let Some(last) = rows.last() else { return Ok(()) };
         before = Some(last.number);
         rows.iter().try_for_each(&mut seen)?;

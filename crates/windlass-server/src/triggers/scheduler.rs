@@ -179,8 +179,8 @@ impl Scheduler {
         // What was due while it was turned off is not made up for.
         let times = if one.enabled { times } else { Vec::new() };
         // Asking once is enough, however often it was due.
-        let kept = if one.asks() { 1 } else { usize::MAX };
-        let skipped = times.len().saturating_sub(kept);
+        let max_firings = if one.asks() { 1 } else { usize::MAX };
+        let skipped = times.len().saturating_sub(max_firings);
         if one.enabled && missed + skipped > 0 && !one.asks() {
             self.tell(one, None, TriggerLogOutcome::Missed { times: missed + skipped });
         }

@@ -19,7 +19,7 @@ const ANSWER: &str = "answer";
 /// All of them.
 const KINDS: [&str; 3] = [TRIGGER, FIRING, ANSWER];
 
-const RECORDS_AT_ONCE: u32 = 500;
+const RECORD_PAGE_SIZE: u32 = 500;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]
@@ -185,7 +185,7 @@ pub(crate) fn forgetting_all(store: &dyn Store, definition: &str) -> Result<Vec<
     for kind in KINDS {
         let mut after = of.clone();
         loop {
-            let mut page = store.records(kind, &after, RECORDS_AT_ONCE)?;
+            let mut page = store.records(kind, &after, RECORD_PAGE_SIZE)?;
             page.retain(|row| row.key.starts_with(&of));
             let Some(last) = page.last() else { break };
             after = last.key.clone();
@@ -205,7 +205,7 @@ pub(crate) fn added(store: &dyn Store) -> Result<Vec<(String, String, Settings)>
     let mut found = Vec::new();
     let mut after = String::new();
     loop {
-        let page = store.records(TRIGGER, &after, RECORDS_AT_ONCE)?;
+        let page = store.records(TRIGGER, &after, RECORD_PAGE_SIZE)?;
         let Some(last) = page.last() else { return Ok(found) };
         after = last.key.clone();
         for row in &page {

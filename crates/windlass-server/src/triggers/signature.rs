@@ -9,10 +9,10 @@ use sha2::Sha256;
 use windlass_value::{Duration, Timestamp};
 
 /// Letters of a delivery's name.
-const ID_BYTES_MAX: usize = 256;
+const MAX_ID_BYTES: usize = 256;
 
 /// Signatures in one header that are looked at.
-const SIGNATURES_MAX: usize = 8;
+const MAX_SIGNATURES: usize = 8;
 
 /// A delivery that somebody has signed who knows the secret.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(crate) fn check(
     body: &[u8],
     secret: &str,
     now: Timestamp,
-    age_max: Duration,
+    max_age: Duration,
 ) -> Result<Proof, Unproven> {
     if !headers.contains_key(scheme.header()) {
         return Err(Unproven::Unsigned);
@@ -75,10 +75,10 @@ pub(crate) fn check(
                 ));
             };
             // With a dot in the name it would not be plain where the name ends and the time begins.
-            if id.is_empty() || id.len() > ID_BYTES_MAX || id.contains('.') {
+            if id.is_empty() || id.len() > MAX_ID_BYTES || id.contains('.') {
                 return Err(Unproven::Wrong("`webhook-id` is empty, too long, or has a dot"));
             }
-            is_recent(time, now, age_max)?;
+            is_recent(time, now, max_age)?;
             let key = standard_key(secret);
             let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body];
             let given = signatures_of(signature);
@@ -92,7 +92,7 @@ pub(crate) fn check(
             let Some((time, given, mac)) = parts.and_then(|(time, hex)| Some((time, hex, from_hex(hex)?))) else {
                 return Err(Unproven::Wrong("`X-Windlass-Signature` is not `t=SECONDS,v1=HEX`"));
             };
-            is_recent(time, now, age_max)?;
+            is_recent(time, now, max_age)?;
             if !fits(secret.as_bytes(), &[time.as_bytes(), b".", body], &mac) {
                 return Err(Unproven::Wrong("`X-Windlass-Signature` does not fit the body and the secret"));
             }
@@ -126,7 +126,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 /// While a secret is changed there are several.
 fn signatures_of(text: &str) -> Vec<Vec<u8>> {
     let given = text.split(' ').filter_map(|one| one.strip_prefix("v1,"));
-    given.filter_map(|text| STANDARD.decode(text).ok()).take(SIGNATURES_MAX).collect()
+    given.filter_map(|text| STANDARD.decode(text).ok()).take(MAX_SIGNATURES).collect()
 }
 
 /// The name that an unsigned delivery gives itself.
@@ -149,12 +149,12 @@ fn standard_key(secret: &str) -> Vec<u8> {
     decoded.unwrap_or_else(|| secret.as_bytes().to_vec())
 }
 
-fn is_recent(seconds: &str, now: Timestamp, age_max: Duration) -> Result<(), Unproven> {
+fn is_recent(seconds: &str, now: Timestamp, max_age: Duration) -> Result<(), Unproven> {
     let digits = seconds.bytes().all(|byte| byte.is_ascii_digit()) && !seconds.starts_with('0');
     let Some(at) = seconds.parse::<i64>().ok().filter(|_| digits) else {
         return Err(Unproven::Wrong("the time of the signature is no number of seconds"));
     };
-    match (now.0 / 1_000_000).saturating_sub(at).unsigned_abs() <= age_max.to_std().as_secs() {
+    match (now.0 / 1_000_000).saturating_sub(at).unsigned_abs() <= max_age.to_std().as_secs() {
         true => Ok(()),
         false => Err(Unproven::Stale),
     }

@@ -13,10 +13,10 @@ use super::queue::{JobId, Kind};
 use super::wire::{Ask, Labels, WorkerState};
 
 /// Reports that a worker may repeat because their answer was lost.
-const DONE_MAX: usize = 64;
+const MAX_FINISHED_REPORTS: usize = 64;
 
 /// Workers that are remembered. A new one takes the place of the one that was silent longest and has nothing.
-const WORKERS_MAX: usize = 10_000;
+const MAX_WORKERS: usize = 10_000;
 
 /// How many leases after its last word a worker that has nothing is forgotten.
 const FORGOTTEN_AFTER: u32 = 20;
@@ -102,7 +102,7 @@ impl Worker {
     }
 
     pub(crate) fn note(&mut self, done: Done) {
-        if self.done.len() >= DONE_MAX {
+        if self.done.len() >= MAX_FINISHED_REPORTS {
             self.done.pop_front();
         }
         self.done.push_back(done);
@@ -114,7 +114,7 @@ impl Worker {
 pub(super) struct Registry(BTreeMap<WorkerKey, Worker>, VecDeque<(WorkerKey, Instant)>);
 
 /// What a worker said before it left may still be on its way, for a lease at most: so many are known to have gone.
-const GONE_MAX: usize = 256;
+const MAX_DEPARTED_WORKERS: usize = 256;
 
 impl Registry {
     pub(crate) fn get(&self, key: &WorkerKey) -> Option<&Worker> {
@@ -132,7 +132,7 @@ impl Registry {
     /// It is not heard of again.
     pub(crate) fn leave(&mut self, key: &WorkerKey) {
         self.0.remove(key);
-        if self.1.len() >= GONE_MAX {
+        if self.1.len() >= MAX_DEPARTED_WORKERS {
             self.1.pop_front();
         }
         self.1.push_back((key.clone(), Instant::now()));
@@ -166,7 +166,7 @@ impl Registry {
     fn forget_silent(&mut self, lease: Duration) {
         let idle = |worker: &Worker| worker.held.is_empty() && worker.waiting == 0;
         self.0.retain(|_, worker| !idle(worker) || worker.seen.elapsed() < lease * FORGOTTEN_AFTER);
-        while self.0.len() >= WORKERS_MAX {
+        while self.0.len() >= MAX_WORKERS {
             let oldest = self.0.iter().filter(|(_, worker)| idle(worker)).min_by_key(|(_, worker)| worker.seen);
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { return };
             self.0.remove(&oldest);

@@ -14,12 +14,12 @@ use super::registry::{Done, WorkerKey};
 use super::wire::{Ask, Heard, Heartbeat, Lease, Leased, LeasedJob, Progress, Report};
 
 /// The longest that a request for jobs is kept waiting.
-const POLL_MAX: Duration = Duration::from_secs(30);
+const MAX_POLL_TIME: Duration = Duration::from_secs(30);
 
 impl Dispatcher {
     /// Jobs for a worker, at most as many as it has slots free. Waits while there are none.
     pub(crate) async fn lease(&self, who: &WorkerKey, token_name: &str, ask: &Ask) -> Leased {
-        let deadline = Instant::now() + Duration::from_millis(ask.wait_ms).min(POLL_MAX);
+        let deadline = Instant::now() + Duration::from_millis(ask.wait_ms).min(MAX_POLL_TIME);
         {
             let mut state = self.state();
             if state.workers.has_left(who, self.lease) {
@@ -57,9 +57,9 @@ impl Dispatcher {
         let worker = state.workers.seen(who, self.lease);
         let (drain, closing) = (worker.drain, state.closing);
         let stops = closing || !worker.takes_more();
-        let most = worker.free().min(wanted.map_or(usize::MAX, |wanted| wanted as usize));
+        let max_jobs = worker.free().min(wanted.map_or(usize::MAX, |wanted| wanted as usize));
         let mut jobs = Vec::new();
-        while jobs.len() < most && !closing {
+        while jobs.len() < max_jobs && !closing {
             let workers = &state.workers;
             let fits = |kind: &_| workers.get(who).is_some_and(|worker| worker.fits(kind));
             let Some(id) = state.queues.pop(fits) else { break };
@@ -430,7 +430,7 @@ pub(crate) fn is_engine_event(kind: &str) -> bool {
 }
 
 /// Longest type of an event.
-const TYPE_MAX: usize = 64;
+const MAX_TYPE_BYTES: usize = 64;
 
 impl Progress {
     /// What is wrong with it, if something is. `task.progress` may be said as such.
@@ -440,8 +440,8 @@ impl Progress {
         }
         let kind = self.r#type.as_deref()?;
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
-        if kind.is_empty() || kind.len() > TYPE_MAX || !kind.bytes().all(plain) {
-            return Some(format!("`type` must be 1 to {TYPE_MAX} of a-z, 0-9, `.`, `_`, `-`"));
+        if kind.is_empty() || kind.len() > MAX_TYPE_BYTES || !kind.bytes().all(plain) {
+            return Some(format!("`type` must be 1 to {MAX_TYPE_BYTES} of a-z, 0-9, `.`, `_`, `-`"));
         }
         let family = kind.split('.').next().unwrap_or_default();
         is_engine_event(kind).then(|| format!("types that begin with `{family}` are the engine's own"))

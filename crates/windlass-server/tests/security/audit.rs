@@ -118,7 +118,7 @@ async fn reading_is_not_noted_and_refusals_are_within_bounds() {
     assert_eq!((&lines[1]["status"], &lines[1]["who"]["name"]), (&json!(403), &json!("trial")));
     assert_eq!((&lines[2]["status"], &lines[2]["who"]), (&json!(401), &Value::Null));
     // A hundred at once, and then ten a second, beside those that are waited for.
-    let most = 120 + 10 * begun.elapsed().as_secs() as usize;
+    let max_entries = 120 + 10 * begun.elapsed().as_secs() as usize;
     assert!((50..most).contains(&lines.len()), "{} lines of at most {most}", lines.len());
     assert!(!fs::read_to_string(world.directory.path().join("audit.log")).unwrap().contains("wl_nobody"));
 }

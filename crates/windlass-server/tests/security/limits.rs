@@ -80,7 +80,7 @@ async fn times() {
         said.starts_with("HTTP/1.1 408") && said.contains("`server.max_request_time`") && late < 30,
         "{late}: {said}"
     );
-    let (late, said) = patience(options(|l| l.max_answer_time = Duration::from_secs(3)), half).await;
+    let (late, said) = patience(options(|l| l.max_response_time = Duration::from_secs(3)), half).await;
     assert!(
         said.starts_with("HTTP/1.1 408") && said.contains("`server.max_answer_time`") && late < 30,
         "{late}: {said}"
@@ -108,7 +108,7 @@ async fn heads() {
 /// A client that asks again and again and reads nothing is let go of.
 #[tokio::test(start_paused = true)]
 async fn unread() {
-    let world = World::with(options(|l| l.max_unread_time = Duration::from_secs(4)));
+    let world = World::with(options(|l| l.max_client_stall_time = Duration::from_secs(4)));
     let running = serve(world.app.clone()).await.unwrap();
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     let sent = "GET /api/v1/openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(400);

@@ -94,7 +94,7 @@ async fn whoever_sends_slowly_is_let_go() {
 /// Whoever says nothing costs a place for a while, and no place at all when others need it.
 #[tokio::test(start_paused = true)]
 async fn silence_keeps_nobody_out() {
-    let (world, running) = running(ServerOptions { connections_max: 8, ..anywhere() }).await;
+    let (world, running) = running(ServerOptions { max_connections: 8, ..anywhere() }).await;
     let mut silent = Vec::new();
     for _ in 0..30 {
         silent.push(TcpStream::connect(running.address).await.unwrap());
@@ -140,7 +140,7 @@ async fn whoever_does_not_read_is_let_go() {
 
 #[tokio::test]
 async fn one_connection_too_many_is_told() {
-    let (world, running) = running(ServerOptions { connections_max: 2, ..anywhere() }).await;
+    let (world, running) = running(ServerOptions { max_connections: 2, ..anywhere() }).await;
     let mut open = Vec::new();
     let token = &world.first;
     for _ in 0..2 {

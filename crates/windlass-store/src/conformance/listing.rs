@@ -148,8 +148,8 @@ pub(super) fn check_filters(subject: &mut dyn Subject) {
             assert_eq!(counted, expected, "{one_name} and {other_name}");
         }
     }
-    let few = |filter: &RunFilter, most| {
-        let counts = store.counts(filter, most).expect("read");
+    let few = |filter: &RunFilter, max_per_status| {
+        let counts = store.counts(filter, max_per_status).expect("read");
         counts.iter().map(|one| (one.status, one.runs, one.more)).collect::<Vec<_>>()
     };
     let running = RunFilter { status: Some(RunStatus::Running), ..RunFilter::default() };

@@ -7,7 +7,7 @@ use windlass_value::Timestamp;
 
 use super::MemoryStore;
 use super::image::{Image, Run};
-use crate::backend::REMOVED_AT_ONCE;
+use crate::backend::MAX_REMOVED_PER_CALL;
 use crate::{Removable, Removed, RemovedAll, StoreClean, StoreError, Swept};
 
 impl StoreClean for MemoryStore {
@@ -21,14 +21,14 @@ impl StoreClean for MemoryStore {
     }
 
     fn remove(&self, run: &str, before: Timestamp) -> Result<Removed, StoreError> {
-        self.write(|image| image.remove(run, before, REMOVED_AT_ONCE))
+        self.write(|image| image.remove(run, before, MAX_REMOVED_PER_CALL))
     }
 
     fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<RemovedAll, StoreError> {
         self.write(|image| {
             let mut all = RemovedAll::default();
             for run in runs {
-                let left = REMOVED_AT_ONCE.saturating_sub(all.runs as usize);
+                let left = MAX_REMOVED_PER_CALL.saturating_sub(all.runs as usize);
                 let removed = image.remove(run, before, left);
                 all.runs += removed.runs;
                 if removed.more {
@@ -55,12 +55,12 @@ impl StoreClean for MemoryStore {
 
 impl Image {
     /// At most so many of a tree.
-    fn remove(&mut self, run: &str, before: Timestamp, most: usize) -> Removed {
+    fn remove(&mut self, run: &str, before: Timestamp, max_runs: usize) -> Removed {
         let root = self.run(run).filter(|run| self.is_root(run)).map(|run| run.row.number);
         let Some(tree) = root.and_then(|root| self.tree(root, before)) else { return Removed::default() };
-        let leaving = tree.iter().rev().take(most);
+        let leaving = tree.iter().rev().take(max_runs);
         leaving.clone().for_each(|number| self.leave(*number));
-        Removed { runs: leaving.len() as u64, more: tree.len() > most }
+        Removed { runs: leaving.len() as u64, more: tree.len() > max_runs }
     }
 
     fn is_root(&self, run: &Run) -> bool {

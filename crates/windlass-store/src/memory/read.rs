@@ -58,9 +58,9 @@ impl StoreRead for MemoryStore {
         if wrote { self.blob(hash) } else { Ok(None) }
     }
 
-    fn snapshot(&self, run: &str, at_most: Option<u64>) -> Result<Option<SnapshotRow>, StoreError> {
+    fn snapshot(&self, run: &str, max_tick: Option<u64>) -> Result<Option<SnapshotRow>, StoreError> {
         self.try_read_run(run, |run| {
-            let newest = run.snapshots.range(..=at_most.unwrap_or(u64::MAX)).next_back();
+            let newest = run.snapshots.range(..=max_tick.unwrap_or(u64::MAX)).next_back();
             newest.map(|(_, snapshot)| snapshot.read()).transpose()
         })
     }
@@ -139,7 +139,7 @@ impl StoreScan for MemoryStore {
         })
     }
 
-    fn counts(&self, filter: &RunFilter, most: u32) -> Result<Vec<StatusCount>, StoreError> {
+    fn counts(&self, filter: &RunFilter, max_per_status: u32) -> Result<Vec<StatusCount>, StoreError> {
         self.look(|image| {
             let newest = || image.runs.values().rev().map(|run| &run.row);
             let narrow = RunFilter { definition: filter.definition.clone(), ..RunFilter::default() };
@@ -147,17 +147,17 @@ impl StoreScan for MemoryStore {
                 Some(Parent::Run(_)) => RunFilter { parent: filter.parent.clone(), ..RunFilter::default() },
                 _ => narrow,
             };
-            let looked: Vec<&RunRow> = newest().filter(|row| fits(&narrow, row)).take(counted(most)).collect();
+            let looked: Vec<&RunRow> = newest().filter(|row| fits(&narrow, row)).take(counted(max_per_status)).collect();
             let count = |status: RunStatus| {
                 let (looked, full): (Vec<&RunRow>, bool) = match filter.is_narrow() {
                     true => (
                         looked.iter().copied().filter(|row| row.status == status).collect(),
-                        looked.len() == counted(most),
+                        looked.len() == counted(max_per_status),
                     ),
                     false => {
                         let of_status: Vec<&RunRow> =
-                            newest().filter(|row| row.status == status).take(most as usize).collect();
-                        let full = of_status.len() == most as usize;
+                            newest().filter(|row| row.status == status).take(max_per_status as usize).collect();
+                        let full = of_status.len() == max_per_status as usize;
                         (of_status, full)
                     }
                 };
@@ -214,8 +214,8 @@ impl StoreScan for MemoryStore {
     }
 }
 
-fn counted(most: u32) -> usize {
-    most.saturating_mul(COUNTED_OF_ONE) as usize
+fn counted(max_per_status: u32) -> usize {
+    max_per_status.saturating_mul(COUNTED_OF_ONE) as usize
 }
 
 fn fits(filter: &RunFilter, row: &RunRow) -> bool {

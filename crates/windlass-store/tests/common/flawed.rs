@@ -150,8 +150,8 @@ impl StoreRead for FlawedStore {
         self.inner.blob_of_run(run, hash)
     }
 
-    fn snapshot(&self, run: &str, at_most: Option<u64>) -> Outcome<Option<SnapshotRow>> {
-        self.inner.snapshot(run, at_most.filter(|_| self.flaw != Flaw::IgnoresSnapshotTick))
+    fn snapshot(&self, run: &str, max_tick: Option<u64>) -> Outcome<Option<SnapshotRow>> {
+        self.inner.snapshot(run, max_tick.filter(|_| self.flaw != Flaw::IgnoresSnapshotTick))
     }
 
     fn oldest_snapshot(&self, run: &str) -> Outcome<Option<SnapshotRow>> {
@@ -206,9 +206,9 @@ impl StoreScan for FlawedStore {
         Ok(rows)
     }
 
-    fn counts(&self, filter: &RunFilter, most: u32) -> Outcome<Vec<StatusCount>> {
-        let most = if self.flaw == Flaw::CountsAll { u32::MAX / 16 } else { most };
-        self.inner.counts(filter, most)
+    fn counts(&self, filter: &RunFilter, max_per_status: u32) -> Outcome<Vec<StatusCount>> {
+        let max_per_status = if self.flaw == Flaw::CountsAll { u32::MAX / 16 } else { max_per_status };
+        self.inner.counts(filter, max_per_status)
     }
 
     fn due(&self, now: Timestamp, limit: u32) -> Outcome<Vec<RunRow>> {

@@ -62,7 +62,7 @@ pub fn parse_yaml(
         events: Parser::new_from_str(text),
         rules: rules.into(),
         references: References::new(limits.bytes),
-        depth_max: limits.depth.min(DEPTH_CEILING),
+        max_depth: limits.depth.min(DEPTH_CEILING),
         diagnostics,
     };
     match reader.stream() {
@@ -106,7 +106,7 @@ struct Reader<'a> {
     events: Parser<'a, StrInput<'a>>,
     rules: Yaml,
     references: References,
-    depth_max: usize,
+    max_depth: usize,
     diagnostics: &'a mut Diagnostics,
 }
 
@@ -152,8 +152,8 @@ impl<'a> Reader<'a> {
     }
 
     fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Parsed<Node> {
-        if depth > self.depth_max {
-            let message = format!("the file nests deeper than {}", self.depth_max);
+        if depth > self.max_depth {
+            let message = format!("the file nests deeper than {}", self.max_depth);
             let problem = Diagnostic::error(TOO_DEEP, Span::new(span.start, span.start + 1), message);
             return Err(Box::new(
                 problem.hint("raise `limits.definition_depth_max` in windlass.toml if this is meant"),
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
                 self.map(span, depth)?
             }
             Event::Alias(anchor) if self.rules.references => {
-                self.references.get(anchor, span, self.depth_max - depth)?
+                self.references.get(anchor, span, self.max_depth - depth)?
             }
             Event::Alias(_) => return Err(no_alias(span)),
             other => {

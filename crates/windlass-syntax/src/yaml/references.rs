@@ -7,14 +7,14 @@ use crate::json::{MALFORMED, TOO_DEEP};
 use crate::{Diagnostic, Key, Kind, Node, Span};
 
 /// What all copies of a file may cost together, roughly in bytes: so many times what a definition may have.
-const COPIES_MAX: usize = 8;
+const MAX_COPY_FACTOR: usize = 8;
 /// A node costs this much, whatever it holds.
 const NODE_COST: usize = 64;
 
 pub(super) struct References {
     anchored: HashMap<usize, Anchored>,
     copied: usize,
-    copied_max: usize,
+    max_copied: usize,
 }
 
 struct Anchored {
@@ -24,8 +24,8 @@ struct Anchored {
 }
 
 impl References {
-    pub(crate) fn new(file_bytes_max: usize) -> References {
-        References { anchored: HashMap::new(), copied: 0, copied_max: file_bytes_max.saturating_mul(COPIES_MAX) }
+    pub(crate) fn new(max_file_bytes: usize) -> References {
+        References { anchored: HashMap::new(), copied: 0, max_copied: max_file_bytes.saturating_mul(MAX_COPY_FACTOR) }
     }
 
     /// Nothing that has no anchor is kept: 0 is none.
@@ -63,7 +63,7 @@ impl References {
 
     fn spend(&mut self, cost: usize, span: Span) -> Parsed<()> {
         self.copied = self.copied.saturating_add(cost);
-        match self.copied <= self.copied_max {
+        match self.copied <= self.max_copied {
             true => Ok(()),
             false => {
                 let hint = "write out what is needed, without anchors, or raise `limits.definition_bytes_max` in windlass.toml";

@@ -13,7 +13,7 @@ use windlass_value::{Digits, Value};
 
 use crate::json::to_number;
 
-const RADIX_DIGITS_MAX: usize = 256;
+const MAX_RADIX_DIGITS: usize = 256;
 
 /// By which rules plain scalars get their kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,7 +98,7 @@ fn number(text: &str, scalars: Scalars) -> Meaning {
     };
     match found {
         // Whoever writes more than that does not mean a number.
-        Some(Written::Radix(digits, _)) if digits.len() > RADIX_DIGITS_MAX => Meaning::Text,
+        Some(Written::Radix(digits, _)) if digits.len() > MAX_RADIX_DIGITS => Meaning::Text,
         Some(Written::Radix(digits, radix)) => Meaning::Number(with_radix(sign, &digits, radix)),
         Some(Written::Decimal(digits)) => Meaning::Number(decimal(sign, &digits)),
         None => Meaning::Text,

@@ -217,8 +217,8 @@ fn matches(pattern: &str, text: &str) -> bool {
     found.is_some_and(|rest| rest.ends_with(end))
 }
 
-fn last_chars(text: &str, most: usize) -> String {
-    let skipped = text.chars().count().saturating_sub(most);
+fn last_chars(text: &str, max_chars: usize) -> String {
+    let skipped = text.chars().count().saturating_sub(max_chars);
     text.chars().skip(skipped).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

@@ -4,7 +4,7 @@ use hyper::StatusCode;
 use windlass_syntax::{Diagnostic, Diagnostics, Node, Object, Text, did_you_mean, expect_text, list_of, to_value};
 use windlass_value::{Map, Value, to_json};
 
-use super::script::{AFTER_MS_MAX, BAD_VALUE, MISSING_KEY, UNKNOWN_KEY, each, status, whole};
+use super::script::{BAD_VALUE, MAX_AFTER_MS, MISSING_KEY, UNKNOWN_KEY, each, status, whole};
 
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
@@ -169,7 +169,7 @@ fn reply(object: &mut Object<'_>, out: &mut Diagnostics) -> Option<Reply> {
     let fault = object.take("fault").and_then(|node| word(node, "`fault`", &FAULTS, out));
     let code = object.take("status").and_then(|node| status(node, out));
     let after_ms = object.take("afterMs").or_else(|| object.take("after_ms"));
-    let after_ms = after_ms.and_then(|node| whole(node, "`afterMs`", 0..=AFTER_MS_MAX, out));
+    let after_ms = after_ms.and_then(|node| whole(node, "`afterMs`", 0..=MAX_AFTER_MS, out));
     let retry_after = object.take("retryAfter").or_else(|| object.take("retry_after"));
     let retry_after = retry_after.and_then(|node| whole(node, "`retryAfter`", 0..=86_400, out));
     let text = text.or(data);

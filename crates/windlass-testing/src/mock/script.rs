@@ -16,7 +16,7 @@ pub(super) const BAD_VALUE: &str = "WND-1024";
 
 const LIMITS: ParseLimits = ParseLimits { bytes: 16 << 20, depth: 100 };
 /// A trial should not hang on a slip.
-pub(super) const AFTER_MS_MAX: i64 = 600_000;
+pub(super) const MAX_AFTER_MS: i64 = 600_000;
 
 /// What a [`MockService`](super::MockService) answers.
 #[derive(Clone, Debug)]
@@ -174,7 +174,7 @@ fn scripted(node: &Node, out: &mut Diagnostics) -> Option<Scripted> {
     let status = object.take("status").and_then(|node| status(node, out));
     let headers = object.take("headers").map(|node| headers(node, out)).unwrap_or_default();
     let body = object.take("body").map(to_value).unwrap_or_default();
-    let after_ms = object.take("afterMs").and_then(|node| whole(node, "`afterMs`", 0..=AFTER_MS_MAX, out));
+    let after_ms = object.take("afterMs").and_then(|node| whole(node, "`afterMs`", 0..=MAX_AFTER_MS, out));
     object.finish(UNKNOWN_KEY, "a reply", out);
     Some(Scripted { status: status.unwrap_or(StatusCode::OK), headers, body, after_ms: after_ms.unwrap_or(0) })
 }

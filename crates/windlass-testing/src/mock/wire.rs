@@ -9,7 +9,7 @@ use super::rules::{Fault, Reply, Stop, Usage};
 const TEXT_CHARS: usize = 12;
 const ARGUMENT_CHARS: usize = 7;
 /// Of one text, about.
-const PIECES_MAX: usize = 200;
+const MAX_PIECES: usize = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire {
@@ -257,7 +257,7 @@ fn data(body: &Value) -> String {
 fn pieces(text: &str, chars: usize) -> impl Iterator<Item = String> {
     let all: Vec<char> = text.chars().collect();
     // A long text comes in longer pieces: what stands around each must not make it many times as long.
-    let chars = chars.max(all.len() / PIECES_MAX);
+    let chars = chars.max(all.len() / MAX_PIECES);
     let pieces: Vec<String> = all.chunks(chars).map(|piece| piece.iter().collect()).collect();
     pieces.into_iter()
 }
@@ -321,6 +321,6 @@ mod tests {
         assert_eq!(pieces("abcdefghi", 7).collect::<Vec<_>>(), ["abcdefg", "hi"]);
         let long = "ü".repeat(1 << 20);
         let all: Vec<String> = pieces(&long, 7).collect();
-        assert!(all.len() <= PIECES_MAX + 1 && all.concat() == long);
+        assert!(all.len() <= MAX_PIECES + 1 && all.concat() == long);
     }
 }

@@ -24,7 +24,7 @@ use crate::tls;
 /// which its server is just closing.
 const IDLE: Duration = Duration::from_secs(4);
 /// Definitions name few; more would be computed ones.
-const MANNERS_MAX: usize = 32;
+const MAX_CONNECTION_MODES: usize = 32;
 
 type Body = Full<Bytes>;
 
@@ -77,7 +77,7 @@ impl Client {
 
     fn other(&self, manner: Manner) -> Arc<Pools> {
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        if others.len() >= MANNERS_MAX && !others.contains_key(&manner) {
+        if others.len() >= MAX_CONNECTION_MODES && !others.contains_key(&manner) {
             others.clear();
         }
         others.entry(manner).or_insert_with(|| Arc::new(Pools::new(&self.outbound, manner, self.connect))).clone()

@@ -18,7 +18,7 @@ const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 pub struct StreamedReply {
     request: Request,
     response: Response<Incoming>,
-    bytes_max: usize,
+    max_bytes: usize,
     bytes: usize,
 }
 
@@ -32,12 +32,12 @@ impl HttpTool {
     ) -> Result<StreamedReply, ErrorInfo> {
         let request = Request::configured(call, configured, &self.0.usual)?;
         let (request, response) = self.0.follow(request).await?;
-        Ok(StreamedReply { request, response, bytes_max: self.0.reply_bytes_max, bytes: 0 })
+        Ok(StreamedReply { request, response, max_bytes: self.0.max_reply_bytes, bytes: 0 })
     }
 
     /// The limit on the decoded bytes of one reply.
-    pub fn reply_bytes_max(&self) -> usize {
-        self.0.reply_bytes_max
+    pub fn max_reply_bytes(&self) -> usize {
+        self.0.max_reply_bytes
     }
 }
 
@@ -75,8 +75,8 @@ impl StreamedReply {
             let frame = frame.map_err(|error| self.broken(&error))?;
             let Ok(bytes) = frame.into_data() else { continue };
             self.bytes = self.bytes.saturating_add(bytes.len());
-            if self.bytes > self.bytes_max {
-                return Err(failure::too_large(&self.request, self.bytes_max));
+            if self.bytes > self.max_bytes {
+                return Err(failure::too_large(&self.request, self.max_bytes));
             }
             return Ok(Some(bytes));
         }
@@ -86,7 +86,7 @@ impl StreamedReply {
     /// Reads the rest of the body and unpacks it.
     pub async fn whole(self) -> Result<Vec<u8>, ErrorInfo> {
         let (head, body) = self.response.into_parts();
-        reply::read(&self.request, &head.headers, body, self.bytes_max).await
+        reply::read(&self.request, &head.headers, body, self.max_bytes).await
     }
 
     fn broken(&self, error: &hyper::Error) -> ErrorInfo {

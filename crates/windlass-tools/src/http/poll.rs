@@ -39,7 +39,7 @@ impl Pending {
             None => return None,
         };
         let wait = retry_after(response.headers()).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms);
-        let after = wait.unwrap_or(options.poll_wait).min(options.poll_wait_max).max(WAIT_MIN);
+        let after = wait.unwrap_or(options.poll_wait).min(options.max_poll_wait).max(WAIT_MIN);
         Some(Pending { location, after, by: request.uri.clone(), redaction: request.redaction.clone() })
     }
 

@@ -23,8 +23,8 @@ const PARSE_INLINE_BYTES: usize = 256 << 10;
 const EXCERPT_CHARS: usize = 80;
 
 /// How much of the body of a refusal is shown, and how much is looked at for that.
-const BODY_CHARS: usize = 200;
-const BODY_READ: usize = 16 << 10;
+const MAX_SHOWN_BODY_CHARS: usize = 200;
+const MAX_EXAMINED_BODY: usize = 16 << 10;
 
 /// What came of a request.
 pub(crate) struct Reply {
@@ -36,7 +36,7 @@ pub(crate) struct Reply {
 
 pub(super) async fn read_reply(request: &Request, response: Response<Incoming>, options: &HttpOptions) -> Reply {
     let pending = Pending::of(request, &response, options);
-    let outcome = outcome(request, response, options.reply_bytes_max).await;
+    let outcome = outcome(request, response, options.max_reply_bytes).await;
     // A reply that broke off in the middle is none.
     let broken = outcome.error.as_ref().is_some_and(|error| !error.replied);
     Reply { pending: pending.filter(|_| !broken), outcome }
@@ -48,10 +48,10 @@ impl Reply {
     }
 }
 
-async fn outcome(request: &Request, response: Response<Incoming>, bytes_max: usize) -> TaskOutcome {
+async fn outcome(request: &Request, response: Response<Incoming>, max_bytes: usize) -> TaskOutcome {
     let (head, body) = response.into_parts();
     let content_type = text(&head.headers, header::CONTENT_TYPE);
-    let (body, problem) = match read(request, &head.headers, body, bytes_max).await {
+    let (body, problem) = match read(request, &head.headers, body, max_bytes).await {
         Ok(bytes) => match parse(content_type, bytes).await {
             Ok(body) => (body, None),
             Err(bad) => {
@@ -109,15 +109,15 @@ fn one_line(request: &Request, text: &str) -> impl Iterator<Item = char> {
 fn beginning(request: &Request, body: &Value) -> String {
     let whole = match body {
         Value::Str(text) => text.trim().to_owned(),
-        Value::List(_) | Value::Map(_) if body.get("$content").is_none() && body.size_up_to(BODY_READ) <= BODY_READ => {
+        Value::List(_) | Value::Map(_) if body.get("$content").is_none() && body.size_up_to(MAX_EXAMINED_BODY) <= MAX_EXAMINED_BODY => {
             to_json(body)
         }
         _ => return String::new(),
     };
     // Cut only after secrets are taken out: half of one is still one.
-    let read: String = whole.chars().take(BODY_READ).collect();
-    let mut shown: String = one_line(request, &read).take(BODY_CHARS + 1).collect();
-    if let Some((at, _)) = shown.char_indices().nth(BODY_CHARS) {
+    let read: String = whole.chars().take(MAX_EXAMINED_BODY).collect();
+    let mut shown: String = one_line(request, &read).take(MAX_SHOWN_BODY_CHARS + 1).collect();
+    if let Some((at, _)) = shown.char_indices().nth(MAX_SHOWN_BODY_CHARS) {
         shown.truncate(at);
         shown.push('…');
     }

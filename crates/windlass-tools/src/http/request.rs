@@ -26,7 +26,7 @@ const ATTEMPT: HeaderName = HeaderName::from_static("x-windlass-attempt");
 pub(super) struct Usual {
     pub(super) user_agent: HeaderValue,
     /// Also the most that a request may ask for.
-    pub(super) redirects_max: usize,
+    pub(super) max_redirects: usize,
 }
 
 pub(super) struct Request {
@@ -36,7 +36,7 @@ pub(super) struct Request {
     pub(super) body: Bytes,
     pub(super) timeout: Option<Duration>,
     /// None: a redirect is a reply like any other.
-    pub(super) redirects_max: Option<usize>,
+    pub(super) max_redirects: Option<usize>,
     /// A redirect to another origin is refused: what is sent is for this one only.
     pub(super) own_origin: bool,
     /// An accepted request is followed up where its server says.
@@ -84,7 +84,7 @@ impl Request {
             headers,
             body,
             timeout: timeout(input)?.into_iter().chain(call.timeout).min(),
-            redirects_max: redirects_max(input, usual.redirects_max)?,
+            max_redirects: parse_max_redirects(input, usual.max_redirects)?,
             own_origin: false,
             follows_up: poll::is_wanted(input)?,
             is_poll: call.goes_on,
@@ -118,7 +118,7 @@ impl Request {
             headers,
             body,
             timeout: from.timeout.into_iter().chain(call.timeout).min(),
-            redirects_max: Some(usual.redirects_max),
+            max_redirects: Some(usual.max_redirects),
             own_origin: from.own_origin,
             follows_up: true,
             is_poll: call.goes_on,
@@ -142,7 +142,7 @@ impl Request {
             headers,
             body,
             timeout: None,
-            redirects_max: None,
+            max_redirects: None,
             own_origin: false,
             follows_up: false,
             is_poll: false,
@@ -338,19 +338,19 @@ fn timeout(input: &Map) -> Result<Option<Duration>, ErrorInfo> {
     timeout.filter(|timeout| *timeout > Duration::ZERO).map(Some).ok_or_else(problem)
 }
 
-fn redirects_max(input: &Map, most: usize) -> Result<Option<usize>, ErrorInfo> {
+fn parse_max_redirects(input: &Map, limit: usize) -> Result<Option<usize>, ErrorInfo> {
     let problem = || {
         let hint = format!(
-            "`follow`, `manual`, or at most how many (to {most}: `limits.max_http_redirects` in windlass.toml)"
+            "`follow`, `manual`, or at most how many (to {limit}: `limits.max_http_redirects` in windlass.toml)"
         );
         bad_request("Redirect", "`redirect` is not understood", hint)
     };
     match given(input, "redirect") {
-        None | Some(Value::Bool(true)) => Ok(Some(most)),
+        None | Some(Value::Bool(true)) => Ok(Some(limit)),
         Some(Value::Bool(false)) => Ok(None),
-        Some(Value::Str(word)) if word.eq_ignore_ascii_case("follow") => Ok(Some(most)),
+        Some(Value::Str(word)) if word.eq_ignore_ascii_case("follow") => Ok(Some(limit)),
         Some(Value::Str(word)) if word.eq_ignore_ascii_case("manual") => Ok(None),
-        Some(Value::Int(max)) => usize::try_from(*max).ok().filter(|max| *max <= most).map(Some).ok_or_else(problem),
+        Some(Value::Int(max)) => usize::try_from(*max).ok().filter(|max| *max <= limit).map(Some).ok_or_else(problem),
         Some(_) => Err(problem()),
     }
 }

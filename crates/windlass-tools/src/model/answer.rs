@@ -5,9 +5,9 @@ use windlass_value::{Map, Value, parse_json};
 
 const KIND: &str = "model";
 /// How much of an unexpected reply is shown.
-const EXCERPT_CHARS: usize = 120;
+const MAX_EXCERPT_CHARS: usize = 120;
 /// A service's own words may be long; beyond this nobody reads them.
-const MESSAGE_CHARS: usize = 1_000;
+const MAX_MESSAGE_CHARS: usize = 1_000;
 
 /// `http` is the outcome of the request, without secrets. What is joined here from parts may hold one again.
 pub(super) fn outcome(http: TaskOutcome) -> TaskOutcome {
@@ -76,7 +76,7 @@ fn hint_for(status: i64) -> Option<&'static str> {
 fn service_message(body: &Value) -> Option<String> {
     let error = body.get("error")?;
     let text = error.get("message").and_then(Value::as_str).or_else(|| error.as_str())?;
-    Some(text.chars().take(MESSAGE_CHARS).collect())
+    Some(text.chars().take(MAX_MESSAGE_CHARS).collect())
 }
 
 fn read(body: &Value, usage: &Option<Usage>) -> Result<Value, ErrorInfo> {
@@ -135,7 +135,7 @@ fn shown(body: &Value) -> String {
 }
 
 fn excerpt(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(EXCERPT_CHARS).collect()
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_EXCERPT_CHARS).collect()
 }
 
 /// What an answer has cost, in tokens.

@@ -99,7 +99,7 @@ fn checked(list: &Value) -> Result<Vec<Value>, ErrorInfo> {
 
 fn number(name: &str, value: &Value) -> Result<Value, ErrorInfo> {
     let fits = match name {
-        "maxTokens" => value.as_int().is_some_and(|most| most > 0),
+        "maxTokens" => value.as_int().is_some_and(|max| max > 0),
         _ => value.as_f64().is_some_and(|number| number >= 0.0),
     };
     let wanted = if name == "maxTokens" { "a whole number above 0" } else { "a number, 0 or more" };

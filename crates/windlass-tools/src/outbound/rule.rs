@@ -89,9 +89,9 @@ impl Range {
         let wrong = |why: &str| (why.to_owned(), None);
         let address = address.trim_matches(['[', ']']).parse::<IpAddr>();
         let address = address.map_err(|_| wrong("what stands before `/` is no address"))?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.parse::<u8>().ok().filter(|bits| *bits <= most);
-        let bits = bits.ok_or_else(|| (format!("what stands behind `/` is none of 0 to {most}"), None))?;
+        let max_bits = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.parse::<u8>().ok().filter(|bits| *bits <= max_bits);
+        let bits = bits.ok_or_else(|| (format!("what stands behind `/` is none of 0 to {max_bits}"), None))?;
         let start = masked(address, bits);
         if start != address {
             let why = "it begins in the middle of the range";

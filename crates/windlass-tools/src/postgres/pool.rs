@@ -17,8 +17,8 @@ use crate::credentials::Credential;
 use crate::outbound::Outbound;
 
 /// Plans that one connection keeps.
-const PLANS_MAX: usize = 256;
-const POOLS_MAX: usize = 64;
+const MAX_PLANS: usize = 256;
+const MAX_POOLS: usize = 64;
 
 /// One pool for each credential. One whose password was changed is another credential.
 #[derive(Default)]
@@ -31,12 +31,12 @@ impl Pools {
             return Ok(pool.clone());
         }
         let (config, tls) = target(facts)?;
-        let slots = Arc::new(Semaphore::new(options.connections_max.max(1)));
+        let slots = Arc::new(Semaphore::new(options.max_connections.max(1)));
         let connect_timeout = options.connect_timeout.to_std();
         let place = place(&config, facts);
         let outbound = outbound(&options.outbound, &config, facts);
         let pool = Arc::new(Pool { place, config, tls, outbound, slots, connect_timeout, idle: Mutex::default() });
-        if pools.len() >= POOLS_MAX {
+        if pools.len() >= MAX_POOLS {
             pools.remove(0);
         }
         pools.push((facts.clone(), pool.clone()));
@@ -188,7 +188,7 @@ impl Connection {
         }
         let prepared = self.prepare_typed(sql, &[]).await?;
         if keep {
-            if self.plans.len() >= PLANS_MAX {
+            if self.plans.len() >= MAX_PLANS {
                 self.plans.clear();
             }
             self.plans.insert(sql.to_owned(), prepared.clone());

@@ -34,15 +34,15 @@ impl Reader {
     }
 }
 
-pub(super) async fn read(rows: RowStream, prepared: &Prepared, bytes_max: usize) -> Result<Table, Failure> {
+pub(super) async fn read(rows: RowStream, prepared: &Prepared, max_bytes: usize) -> Result<Table, Failure> {
     tokio::pin!(rows);
     let reader = &prepared.reader;
     let (mut table, mut bytes) = (Table::default(), 0);
     while let Some(row) = std::future::poll_fn(|cx| rows.as_mut().poll_next(cx)).await {
         let row = row?;
         bytes += row.raw_size_bytes();
-        if bytes > bytes_max {
-            return Err(too_large(bytes_max).into());
+        if bytes > max_bytes {
+            return Err(too_large(max_bytes).into());
         }
         let mut map = Map::with_capacity(reader.names.len());
         for (index, (name, kind)) in reader.names.iter().zip(&reader.kinds).enumerate() {

@@ -13,11 +13,11 @@ use crate::secret::of_call;
 const DECIMAL: char = '\0';
 
 /// Characters of either that the driver sends at most.
-const TOLD_MAX: usize = 1 << 20;
+const MAX_DRIVER_CHARS: usize = 1 << 20;
 /// Characters of an exception's text, from its beginning.
-const MESSAGE_MAX: usize = 4000;
+const MAX_MESSAGE_CHARS: usize = 4000;
 /// Characters of a traceback, from its end.
-const TRACEBACK_MAX: usize = 8000;
+const MAX_TRACEBACK_CHARS: usize = 8000;
 
 /// What the answer to one call must begin with. Nobody can know it before the call: no other call's code can answer it.
 pub(super) struct Mark(String);
@@ -75,11 +75,11 @@ fn exception(error: &Value) -> TaskOutcome {
     let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let secrets = of_call();
     let (message, traceback) = (text("message"), text("traceback"));
-    let is_cut = |text: &str| text.len() >= TOLD_MAX && text.chars().count() >= TOLD_MAX;
+    let is_cut = |text: &str| text.len() >= MAX_DRIVER_CHARS && text.chars().count() >= MAX_DRIVER_CHARS;
     let message = if is_cut(&message) { secrets.text_cut_after(&message) } else { secrets.text(&message) };
-    let message: String = message.chars().take(MESSAGE_MAX).collect();
+    let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
     let traceback = if is_cut(&traceback) { secrets.text_cut_before(&traceback) } else { secrets.text(&traceback) };
-    let surplus = traceback.chars().count().saturating_sub(TRACEBACK_MAX);
+    let surplus = traceback.chars().count().saturating_sub(MAX_TRACEBACK_CHARS);
     let traceback: String = traceback.chars().skip(surplus).collect();
     let kind = text("type");
     let line = error.get("line").filter(|line| !line.is_null());

@@ -18,7 +18,7 @@ use crate::secret::of_call;
 
 const DRIVER: &str = include_str!("driver.py");
 /// After so many calls an interpreter is replaced: whatever leaks, leaks a little.
-const CALLS_MAX: u32 = 100_000;
+const MAX_CALLS: u32 = 100_000;
 const LAST_WORDS: usize = 2000;
 /// How long the last words of one that has ended are waited for: who has left its group may hold the pipe open.
 const LAST_WORDS_WAIT: Duration = Duration::from_secs(1);
@@ -64,7 +64,7 @@ impl Pool {
             Ok(line) if !mark.is_on(&line) || interpreter.says_more().await => Err(Broken::Strayed),
             Ok(line) => {
                 interpreter.calls += 1;
-                if interpreter.calls < CALLS_MAX && !line.ends_with(",\"retire\":true}\n") {
+                if interpreter.calls < MAX_CALLS && !line.ends_with(",\"retire\":true}\n") {
                     self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(interpreter);
                 }
                 Ok(line)
@@ -87,10 +87,10 @@ struct Interpreter {
 impl Interpreter {
     fn start(options: &PythonOptions) -> io::Result<Interpreter> {
         let limits = Value::object([
-            ("print", Value::from(options.print_chars_max)),
-            ("result", options.result_bytes_max.into()),
-            ("memory", options.memory_bytes_max.into()),
-            ("grown", (options.kept_bytes_max >> 10).into()),
+            ("print", Value::from(options.max_print_chars)),
+            ("result", options.max_result_bytes.into()),
+            ("memory", options.max_memory_bytes.into()),
+            ("grown", (options.max_idle_bytes >> 10).into()),
         ]);
         let mut command = Command::new(&options.program);
         // Isolated: neither the folder nor the user's own packages nor PYTHON variables change what code means.

@@ -48,8 +48,8 @@ impl Redaction {
 
 /// The longest first.
 fn beginnings(form: &str) -> impl Iterator<Item = &str> {
-    let most = form.chars().count().saturating_sub(PART_MIN);
-    form.char_indices().rev().map(|(at, _)| &form[..at]).take(most)
+    let count = form.chars().count().saturating_sub(PART_MIN);
+    form.char_indices().rev().map(|(at, _)| &form[..at]).take(count)
 }
 
 /// The longest first.

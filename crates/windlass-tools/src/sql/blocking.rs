@@ -32,7 +32,7 @@ pub(crate) trait Session {
         &self,
         entry: &Entry<'_>,
         stop: &Stop,
-        rows_bytes_max: usize,
+        max_result_bytes: usize,
         tables: &mut Vec<Table>,
     ) -> Result<(), ErrorInfo>;
 }
@@ -151,13 +151,13 @@ pub(crate) fn transaction<S: Session>(
     session: &S,
     entries: &[Entry<'_>],
     stop: &Stop,
-    rows_bytes_max: usize,
+    max_result_bytes: usize,
 ) -> Result<Vec<Table>, ErrorInfo> {
     let together = !entries.iter().any(S::is_alone);
     if together {
         session.command("BEGIN")?;
     }
-    let done = all(session, entries, stop, rows_bytes_max).and_then(|tables| {
+    let done = all(session, entries, stop, max_result_bytes).and_then(|tables| {
         if together {
             session.command("COMMIT")?;
         }
@@ -174,12 +174,12 @@ fn all<S: Session>(
     session: &S,
     entries: &[Entry<'_>],
     stop: &Stop,
-    rows_bytes_max: usize,
+    max_result_bytes: usize,
 ) -> Result<Vec<Table>, ErrorInfo> {
     let mut tables = Vec::new();
     for entry in entries {
         stop.check()?;
-        session.run(entry, stop, rows_bytes_max, &mut tables)?;
+        session.run(entry, stop, max_result_bytes, &mut tables)?;
     }
     // What nobody waits for has failed, and leaves nothing behind.
     stop.check()?;

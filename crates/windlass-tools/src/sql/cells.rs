@@ -28,8 +28,8 @@ pub(crate) fn number(text: String) -> Value {
     text.parse().map_or_else(|_| Value::Big(text.into()), Value::Int)
 }
 
-pub(crate) fn endless(most: bool, least: bool) -> Option<Value> {
-    if most { Some("infinity".into()) } else { least.then(|| "-infinity".into()) }
+pub(crate) fn endless(positive: bool, least: bool) -> Option<Value> {
+    if positive { Some("infinity".into()) } else { least.then(|| "-infinity".into()) }
 }
 
 /// So many units of time, `per_second` of which are a second.

@@ -13,7 +13,7 @@ pub(crate) fn service() -> TestService {
 }
 
 pub(crate) fn options() -> HttpOptions {
-    HttpOptions { outbound: Outbound::open(), reply_bytes_max: 1 << 20, ..HttpOptions::default() }
+    HttpOptions { outbound: Outbound::open(), max_reply_bytes: 1 << 20, ..HttpOptions::default() }
 }
 
 pub(crate) fn tool() -> HttpTool {

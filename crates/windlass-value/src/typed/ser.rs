@@ -17,7 +17,7 @@ pub(super) const NUMBER: &str = "$serde_json::private::Number";
 pub(super) struct ToValue;
 
 /// What is deeper than this is refused while it is being written: neither a stack nor a journal holds any depth.
-const LEVELS_MAX: usize = 200;
+const MAX_LEVELS: usize = 200;
 
 thread_local! {
     static LEVELS: Cell<usize> = const { Cell::new(0) };
@@ -33,8 +33,8 @@ impl Drop for Level {
 }
 
 fn nested<T: Serialize + ?Sized>(value: &T) -> Result<Value, ConvertError> {
-    if LEVELS.get() >= LEVELS_MAX {
-        return Err(ser::Error::custom(format!("there are more than {LEVELS_MAX} levels in each other")));
+    if LEVELS.get() >= MAX_LEVELS {
+        return Err(ser::Error::custom(format!("there are more than {MAX_LEVELS} levels in each other")));
     }
     LEVELS.set(LEVELS.get() + 1);
     let _level = Level;

@@ -33,14 +33,14 @@ impl Reader<'_> {
         let Some(folder) = elsewhere.as_ref().or(self.folder) else { return };
         let looked = folder.find(path).and_then(|found| folder.files.size(&found).map_err(Trouble::File));
         let hint = "the path is relative to the workflow's folder; `x-windlass: {contextFiles: lenient}` lets steps run without";
-        let most = self.options.limits.max_context_file_bytes;
+        let max_bytes = self.options.limits.max_context_file_bytes;
         match looked {
-            Ok(size) if size <= most => {}
+            Ok(size) if size <= max_bytes => {}
             Err(Trouble::File(FileProblem::NobodyLooks)) => {}
             Ok(_) if lenient => {}
             Err(Trouble::File(_)) if lenient => {}
             Ok(size) => {
-                let message = format!("`{}` has {size} bytes, more than the {most} of a context file", path.value);
+                let message = format!("`{}` has {size} bytes, more than the {max_bytes} of a context file", path.value);
                 let hint = "take less of it along, or raise `limits.max_context_file_bytes` in windlass.toml";
                 self.error(codes::VALIDATION, path.span, message, hint);
             }

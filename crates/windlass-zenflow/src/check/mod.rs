@@ -25,9 +25,9 @@ pub(crate) use models::unasked;
 pub(crate) use money::unpriced;
 
 /// More problems than these are not kept, so nobody looks for the names that were meant.
-const HINTS_MAX: usize = 500;
+const MAX_HINTS: usize = 500;
 /// More names than these are not searched for the one that was meant.
-const NAMES_MAX: usize = 500;
+const MAX_NAMES: usize = 500;
 
 impl Reader<'_> {
     /// Everything but what other files say.
@@ -76,7 +76,7 @@ impl Reader<'_> {
 
     fn missing_dep(&mut self, id: &str, span: Span, steps: &[Step], document: &Document, owner: Option<&Step>) {
         let elsewhere = || document.steps.iter().find(|step| step.inner().iter().any(|inner| *inner.id == id));
-        let elsewhere = if self.found.len() > HINTS_MAX { None } else { elsewhere() };
+        let elsewhere = if self.found.len() > MAX_HINTS { None } else { elsewhere() };
         let hint = match (owner, elsewhere) {
             (Some(owner), _) if document.step(id).is_some() => {
                 format!("steps inside of a loop depend on each other only: let `{}` depend on `{id}`", *owner.id)
@@ -105,10 +105,10 @@ impl Reader<'_> {
 
     /// The name that was probably meant, or all that there are.
     fn meant<'n>(&self, name: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
-        if self.found.len() > HINTS_MAX {
+        if self.found.len() > MAX_HINTS {
             return "see the first problems".to_owned();
         }
-        let names = names.filter(|name| !name.is_empty()).take(NAMES_MAX);
+        let names = names.filter(|name| !name.is_empty()).take(MAX_NAMES);
         did_you_mean(name, names.clone()).unwrap_or_else(|| format!("there are {}", list_of(names)))
     }
 }

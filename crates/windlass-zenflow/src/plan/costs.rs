@@ -29,9 +29,8 @@ impl Planner<'_> {
 
     pub(crate) fn budget(&self, budget: Option<&Budget>) -> Vec<PlanBudget> {
         let Some(budget) = budget else { return Vec::new() };
-        let limit = |what: &str, most: Option<u64>| {
-            most.map(|most| PlanBudget { what: Arc::from(what), most: Amount::Fixed(most) })
-        };
+        let limit =
+            |what: &str, max: Option<u64>| max.map(|max| PlanBudget { what: Arc::from(what), max: Amount::Fixed(max) });
         let limits = [
             limit("tokens", budget.tokens.map(|tokens| tokens.value)),
             limit("money", budget.money.map(|money| money.value)),

@@ -112,10 +112,10 @@ impl Planner<'_> {
     }
 
     pub(crate) fn at_once(&self, options: &FlowOptions) -> u32 {
-        let written = options.max_concurrency.map(|most| most.value).filter(|most| *most > 0);
+        let written = options.max_concurrency.map(|max| max.value).filter(|max| *max > 0);
         let usual = self.options.limits.default_step_concurrency_zenflow.max(1);
-        let most = written.or(self.options.max_concurrency.filter(|most| *most > 0)).unwrap_or(usual);
-        u32::try_from(most).unwrap_or(u32::MAX)
+        let max = written.or(self.options.max_concurrency.filter(|max| *max > 0)).unwrap_or(usual);
+        u32::try_from(max).unwrap_or(u32::MAX)
     }
 
     /// Fills a node with steps that wait for each other.

@@ -56,7 +56,7 @@ impl Planner<'_> {
         id: NodeId,
         step: &Step,
         repeat: &Loop,
-        (items, most): (&Items, Option<Spanned<u64>>),
+        (items, max_concurrency): (&Items, Option<Spanned<u64>>),
         here: &Here<'_>,
     ) -> PlanLoop {
         let source = match items {
@@ -64,11 +64,12 @@ impl Planner<'_> {
             Items::Cel(cel) => self.cel(cel, Mode::Value),
         };
         let limit = self.options.limits.max_loop_concurrency_zenflow.max(1);
-        if let Some(most) = most.filter(|most| most.value > limit) {
-            let message = format!("at most {limit} iterations run at once, not {}", most.value);
-            self.warning("concurrency_capped", most.span, message);
+        if let Some(written) = max_concurrency.filter(|written| written.value > limit) {
+            let message = format!("at most {limit} iterations run at once, not {}", written.value);
+            self.warning("concurrency_capped", written.span, message);
         }
-        let at_once = most.map(|most| most.value).filter(|most| *most > 0).unwrap_or(limit);
+        let at_once =
+            max_concurrency.map(|written| written.value).filter(|limit_value| *limit_value > 0).unwrap_or(limit);
         let body = self.body(id, step, repeat, here, false);
         let entry = self.agent("iteration", [("name", Value::from(step.id.as_str()))], Mode::Value, step.span);
         PlanLoop {
@@ -91,9 +92,10 @@ impl Planner<'_> {
         };
         let stops = signals.until.is_some() || judge.is_some();
         let looping = self.bare_loop("repeat", Source::Repeat, body);
-        let most = looping.limits.max_iterations;
-        if signals.max_iterations.value > most {
-            let message = format!("{} iterations are more than the limit of {most}", signals.max_iterations.value);
+        let max_iterations = looping.limits.max_iterations;
+        if signals.max_iterations.value > max_iterations {
+            let message =
+                format!("{} iterations are more than the limit of {max_iterations}", signals.max_iterations.value);
             self.problem(
                 "too_many_iterations",
                 signals.max_iterations.span,

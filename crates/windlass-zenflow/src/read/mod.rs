@@ -137,10 +137,10 @@ impl<'a> Reader<'a> {
     }
 
     fn too_many(&mut self, key: &Key, count: usize) {
-        let most = self.options.limits.max_steps_zenflow;
-        if count > most {
+        let max_steps = self.options.limits.max_steps_zenflow;
+        if count > max_steps {
             self.cut = true;
-            let message = format!("there are {count} steps, more than the {most} that one list may have");
+            let message = format!("there are {count} steps, more than the {max_steps} that one list may have");
             let hint = "put some of them into a workflow of their own and `include` it";
             self.error(codes::VALIDATION, key.span, message, hint);
         }

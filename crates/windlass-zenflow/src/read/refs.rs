@@ -14,7 +14,7 @@ impl Reader<'_> {
     /// The text of the file, or of the file that it refers to.
     pub(crate) fn referred(&mut self, path: &str, written: &Text, span: Span, what: &str) -> Option<String> {
         let limits = &self.options.limits;
-        let (bytes_max, depth_max) = (limits.max_text_file_bytes, limits.max_text_file_depth);
+        let (max_bytes, max_depth) = (limits.max_text_file_bytes, limits.max_text_file_depth);
         let (mut path, mut chain): (String, Vec<PathBuf>) = (path.trim().to_owned(), Vec::new());
         loop {
             let from = || match chain.last().and_then(|last| last.file_name()) {
@@ -26,8 +26,8 @@ impl Reader<'_> {
                 self.error(codes::VALIDATION, span, format!("{} no file: `@` stands alone", from()), hint);
                 return None;
             }
-            if chain.len() == depth_max {
-                let message = format!("`{what}` goes through more than {depth_max} files, each referring to the next");
+            if chain.len() == max_depth {
+                let message = format!("`{what}` goes through more than {max_depth} files, each referring to the next");
                 let hint = "refer to the last of them, or raise `limits.max_text_file_depth` in windlass.toml";
                 self.error(codes::VALIDATION, span, message, hint);
                 return None;
@@ -64,7 +64,7 @@ impl Reader<'_> {
                 self.error(codes::VALIDATION, span, message, "write the text into one of the files");
                 return None;
             }
-            let text = match folder.files.read(&found, bytes_max).map(String::from_utf8) {
+            let text = match folder.files.read(&found, max_bytes).map(String::from_utf8) {
                 Ok(Ok(text)) => text,
                 Ok(Err(_)) => {
                     let message = format!("{} `{path}`, which is not UTF-8 text", from());

@@ -80,9 +80,9 @@ impl Reader<'_> {
 
     pub(crate) fn not_too_long(&mut self, text: &Text, span: Span, what: &str) {
         let length = text.text.chars().count();
-        let most = self.options.limits.max_description_chars;
-        if length > most {
-            let message = format!("`{what}` has {length} characters, more than {most}");
+        let max_chars = self.options.limits.max_description_chars;
+        if length > max_chars {
+            let message = format!("`{what}` has {length} characters, more than {max_chars}");
             let hint = match what {
                 "instructions" => {
                     "put the text into a file and write `@path/to/it.md`; a file may be longer; or raise \
@@ -144,16 +144,16 @@ impl Reader<'_> {
     }
 
     /// A number between 0 and `most`.
-    pub(crate) fn share(&mut self, node: &Node, what: &str, most: f64) -> Option<Spanned<f64>> {
+    pub(crate) fn share(&mut self, node: &Node, what: &str, max: f64) -> Option<Spanned<f64>> {
         let Kind::Number(number) = &node.kind else {
             self.wrong(node, what, "a number", "such as 0.5");
             return None;
         };
-        match number.as_f64().filter(|number| (0.0..=most).contains(number)) {
+        match number.as_f64().filter(|number| (0.0..=max).contains(number)) {
             Some(number) => Some(Spanned::new(number, node.span)),
             None => {
-                let message = format!("`{what}` is {number:?}, but must be between 0 and {most}");
-                self.error(codes::VALIDATION, node.span, message, format!("write a number from 0 to {most}"));
+                let message = format!("`{what}` is {number:?}, but must be between 0 and {max}");
+                self.error(codes::VALIDATION, node.span, message, format!("write a number from 0 to {max}"));
                 None
             }
         }

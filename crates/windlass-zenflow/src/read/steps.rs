@@ -121,10 +121,11 @@ impl Reader<'_> {
 
     pub(crate) fn retries(&mut self, node: &Node, what: &str) -> Option<Spanned<u64>> {
         let count = self.count(node, what, 0, codes::VALIDATION)?;
-        let most = self.options.limits.retry_attempts_max;
-        if count.value >= most {
+        let max_attempts = self.options.limits.max_retry_attempts;
+        if count.value >= max_attempts {
             let message = format!("`{what}` is {}, more than the engine allows", count.value);
-            let hint = format!("at most {}; `limits.retry_attempts_max` in windlass.toml", most.saturating_sub(1));
+            let hint =
+                format!("at most {}; `limits.retry_attempts_max` in windlass.toml", max_attempts.saturating_sub(1));
             self.error(codes::VALIDATION, node.span, message, hint);
         }
         Some(count)

@@ -49,7 +49,7 @@ pub(super) fn transport(
         custom.insert(key, value);
     }
     let mut config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom);
-    config.max_sse_event_size = http.reply_bytes_max();
+    config.max_sse_event_size = http.max_reply_bytes();
     config.retry_config = Arc::new(Again(ExponentialBackoff::default()));
     Ok(StreamableHttpClientTransport::with_client(Client(http), config))
 }
@@ -146,16 +146,16 @@ impl StreamableHttpClient for Client {
         }
         let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         if !status.is_success() {
-            return refused(response, session, self.0.reply_bytes_max()).await;
+            return refused(response, session, self.0.max_reply_bytes()).await;
         }
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         let kind = content_type(response.headers());
         if kind.starts_with(STREAM) {
-            return Ok(StreamableHttpPostResponse::Sse(events(response, self.0.reply_bytes_max()), session));
+            return Ok(StreamableHttpPostResponse::Sse(events(response, self.0.max_reply_bytes()), session));
         }
-        let body = whole(response, self.0.reply_bytes_max()).await?;
+        let body = whole(response, self.0.max_reply_bytes()).await?;
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
             // What only tells the server something needs no answer, whatever that looks like.
@@ -194,7 +194,7 @@ impl StreamableHttpClient for Client {
         }
         let kind = content_type(response.headers());
         match (status.is_success(), kind.starts_with(STREAM)) {
-            (true, true) => Ok(events(response, self.0.reply_bytes_max())),
+            (true, true) => Ok(events(response, self.0.max_reply_bytes())),
             (true, false) => Err(StreamableHttpError::UnexpectedContentType(Some(kind))),
             (false, _) => Err(by_status(status, response.headers())),
         }
@@ -210,14 +210,14 @@ fn content_type(headers: &HeaderMap) -> String {
 async fn refused(
     response: Response<Incoming>,
     session: Option<String>,
-    bytes_max: usize,
+    max_bytes: usize,
 ) -> Result<StreamableHttpPostResponse, Failure> {
     let (status, failure) = (response.status(), by_status(response.status(), response.headers()));
     let closed = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
     if closed || !content_type(response.headers()).starts_with(JSON) {
         return Err(failure);
     }
-    let body = whole(response, bytes_max).await.unwrap_or_default();
+    let body = whole(response, max_bytes).await.unwrap_or_default();
     match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
         Ok(error @ ServerJsonRpcMessage::Error(_)) => Ok(StreamableHttpPostResponse::Json(error, session)),
         _ => Err(failure),
@@ -240,20 +240,20 @@ fn by_status(status: StatusCode, headers: &HeaderMap) -> Failure {
     }
 }
 
-async fn whole(response: Response<Incoming>, bytes_max: usize) -> Result<Bytes, Failure> {
-    let read = Limited::new(response.into_body(), bytes_max).collect().await;
+async fn whole(response: Response<Incoming>, max_bytes: usize) -> Result<Bytes, Failure> {
+    let read = Limited::new(response.into_body(), max_bytes).collect().await;
     let read = read.map_err(|error| StreamableHttpError::Client(NoReply(format!("the reply broke off: {error}"))))?;
     Ok(read.to_bytes())
 }
 
-fn events(response: Response<Incoming>, bytes_max: usize) -> Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>> {
-    Box::pin(SseStream::from_bytes_stream(Pieces { body: response.into_body(), bytes_max, event: 0, line: 0 }))
+fn events(response: Response<Incoming>, max_bytes: usize) -> Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>> {
+    Box::pin(SseStream::from_bytes_stream(Pieces { body: response.into_body(), max_bytes: bytes_max: max_bytes, event: 0, line: 0 }))
 }
 
 /// The bytes of a stream of events. One event may not be longer than a whole reply.
 struct Pieces {
     body: Incoming,
-    bytes_max: usize,
+    max_bytes: usize,
     event: usize,
     line: usize,
 }
@@ -268,7 +268,7 @@ impl Pieces {
                 b'\r' => {}
                 _ => self.line += 1,
             }
-            if self.event > self.bytes_max {
+            if self.event > self.max_bytes {
                 return false;
             }
         }

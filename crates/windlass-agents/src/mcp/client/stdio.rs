@@ -15,7 +15,7 @@ use windlass_tools::{ProcessGroup, Secret};
 
 /// How long a program may take to end by itself once its input has ended.
 const GRACE: Duration = Duration::from_secs(2);
-const WORDS_BYTES_MAX: usize = 2 << 10;
+const MAX_STDERR_BYTES: usize = 2 << 10;
 const WORDS_WAIT: Duration = Duration::from_millis(200);
 
 pub(super) struct Program {
@@ -85,7 +85,7 @@ impl LastWords {
         while let Ok(count @ 1..) = errors.read(&mut buffer).await {
             let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
             words.extend_from_slice(&buffer[..count]);
-            let surplus = words.len().saturating_sub(WORDS_BYTES_MAX);
+            let surplus = words.len().saturating_sub(MAX_STDERR_BYTES);
             words.drain(..surplus);
         }
         self.listening.send_replace(false);

@@ -25,7 +25,7 @@ impl Reducer<'_> {
     /// Sets the timer of a budget of time.
     pub(super) fn limit_loop_time(&mut self, id: FrameId, budget: &[Used]) -> Checked {
         match budget.iter().find(|budget| &*budget.what == TIME) {
-            Some(time) => self.limit_time(id, time.most),
+            Some(time) => self.limit_time(id, time.max),
             None => Ok(()),
         }
     }

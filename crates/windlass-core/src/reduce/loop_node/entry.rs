@@ -10,7 +10,7 @@
 
 use windlass_value::Duration;
 
-use super::limits::refuse_beyond;
+use super::limits::check_maximums;
 use crate::plan::{Check, Loop, Source};
 use crate::reduce::impossible::Checked;
 use crate::reduce::{Reducer, Stop, budget};
@@ -24,7 +24,7 @@ impl Reducer<'_> {
         let time = looping.limits.time.as_ref().map(|amount| self.duration(amount, scope)).transpose()?;
         let in_flight = self.count(&looping.in_flight, scope)?;
         let budget = self.worked_out(&looping.limits.budget, scope)?;
-        refuse_beyond(looping, max_iterations, time, in_flight)?;
+        check_maximums(looping, max_iterations, time, in_flight)?;
         let items = match looping.source {
             Source::Repeat => None,
             Source::Each(expression) => {
@@ -60,7 +60,7 @@ impl Reducer<'_> {
             timeout: time.map(|time| time.to_string().into()),
             items,
             in_flight: (more && body.in_flight > 1).then_some(body.in_flight),
-            budget: budget::told(&body.budget, |budget| budget.most).unwrap_or_default(),
+            budget: budget::told(&body.budget, |budget| budget.max).unwrap_or_default(),
         };
         self.publish_at(id, EventKind::LoopStarted { kind: looping.kind.clone(), limits });
         Ok(())

@@ -160,8 +160,8 @@ impl Reducer<'_> {
     fn item_kept(&self, scope: ScopeId, status: Status) -> Option<Value> {
         let iteration = self.state.scopes.get(scope)?.iteration.as_ref()?;
         let limits = &self.program.limits;
-        let most = if status.is_bad() { limits.max_history_failed_item_bytes } else { limits.max_history_item_bytes };
-        let small = !iteration.item.is_null() && iteration.item.size_up_to(most) <= most;
+        let max_bytes = if status.is_bad() { limits.max_history_failed_item_bytes } else { limits.max_history_item_bytes };
+        let small = !iteration.item.is_null() && iteration.item.size_up_to(max_bytes) <= max_bytes;
         (small && !self.program.veils_something()).then(|| iteration.item.clone())
     }
 

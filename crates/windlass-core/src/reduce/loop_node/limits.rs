@@ -17,7 +17,7 @@ use crate::state::{Body, FrameId, Item, LoopFrame, Used};
 use crate::{ErrorInfo, Reason};
 
 /// Limits that are computed are held to the system's as strictly as those that are written down.
-pub(super) fn refuse_beyond(
+pub(super) fn check_maximums(
     looping: &Loop,
     iterations: Option<u64>,
     time: Option<Duration>,
@@ -30,8 +30,8 @@ pub(super) fn refuse_beyond(
         (Some(iterations), _) if iterations > limits.max_iterations => {
             refuse(format!("the loop asks for {iterations} turns; the system's limit is {}", limits.max_iterations))
         }
-        (_, Some(time)) if time > limits.time_max => {
-            refuse(format!("the loop asks for {time}; the system's limit is {}", limits.time_max))
+        (_, Some(time)) if time > limits.max_time => {
+            refuse(format!("the loop asks for {time}; the system's limit is {}", limits.max_time))
         }
         _ if in_flight == 0 => refuse("a loop needs at least 1 turn at a time".to_owned()),
         _ => Ok(()),

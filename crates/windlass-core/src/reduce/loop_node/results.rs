@@ -55,7 +55,7 @@ impl Reducer<'_> {
     }
 
     fn within_limit(&self, items: Items) -> Result<Items, Stop> {
-        let max = self.program.limits.loop_items_max;
+        let max = self.program.limits.max_loop_items;
         match items.count <= max {
             true => Ok(items),
             false => Err(ErrorInfo::new("TooManyItems", "limit", format!("{} items; the limit is {max}", items.count))

@@ -18,11 +18,11 @@ use crate::reduce::eval::Locals;
 use crate::reduce::impossible::Checked;
 use crate::reduce::loop_node::shortened;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{FrameId, PendingWait, ScopeId, Timer};
+use crate::state::{PendingWait, FrameId, ScopeId, Timer};
 use crate::{Again, ErrorInfo, EventKind};
 
 /// Names that a message lists.
-const NAMES_TOLD: usize = 20;
+const MAX_NAMES_LISTED: usize = 20;
 
 /// The call that a task is about to make.
 pub(super) enum Call {
@@ -96,8 +96,8 @@ fn chosen(name: &Value, among: &[Arc<str>]) -> Result<Arc<str>, ErrorInfo> {
 }
 
 fn listed(names: &[Arc<str>]) -> String {
-    let told = names.iter().take(NAMES_TOLD).map(|name| &**name).collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(NAMES_TOLD) {
+    let told = names.iter().take(MAX_NAMES_LISTED).map(|name| &**name).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MAX_NAMES_LISTED) {
         0 => told,
         more => format!("{told} and {more} more"),
     }

@@ -94,7 +94,7 @@ impl<'a> Reducer<'a> {
         if !body.may_begin() || self.frame(id)?.alarm.is_some() {
             return Err(no_part(id, "task that may begin; it is at task", body.pc.into()).into());
         }
-        if body.runs >= self.program.limits.pipeline_task_runs_max {
+        if body.runs >= self.program.limits.max_pipeline_task_runs {
             let message = format!("the pipeline has run {} tasks without coming to an end", body.runs);
             return Err(ErrorInfo::new("TaskRunsExceeded", "limit", message)
                 .hint("look at the jump that never stops, or raise `pipeline_task_runs_max`")

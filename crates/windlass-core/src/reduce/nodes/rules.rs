@@ -61,7 +61,7 @@ impl<'a> Reducer<'a> {
             {
                 continue;
             }
-            if let Some(times) = &rule.times
+            if let Some(times) = &rule.max_matches
                 && self.matched(id, pc, at as u32)? >= self.count_with(times, scope, locals)?
             {
                 continue;
@@ -97,7 +97,7 @@ impl<'a> Reducer<'a> {
 
     /// Tries as this rule counts them: those that rules have led to, or only its own.
     fn tries_by_rule(&self, id: FrameId, pc: u32, at: u32, rule: &Rule) -> Checked<u32> {
-        let tries = match rule.times.is_some() {
+        let tries = match rule.max_matches.is_some() {
             true => u32::try_from(self.matched(id, pc, at)?).unwrap_or(u32::MAX),
             false => self.pipeline_frame(id)?.body.rounds,
         };
@@ -111,7 +111,7 @@ impl<'a> Reducer<'a> {
     /// Counts a match of a rule that may not match without end, and a round that a rule has asked for.
     pub(super) fn note_match(&mut self, id: FrameId, matched: &Matched<'_>) -> Checked {
         let body = self.pipeline_frame_mut(id)?;
-        if matched.rule.times.is_some() {
+        if matched.rule.max_matches.is_some() {
             *body.matched.entry((body.pc, matched.at)).or_default() += 1;
         }
         if matches!(matched.rule.directive, Directive::Retry(_)) {

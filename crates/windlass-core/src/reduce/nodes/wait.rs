@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use windlass_value::{Timestamp, Value};
 
+use crate::signal_delivery::meets;
 use crate::plan::Wait;
 use crate::reduce::impossible::{Checked, wrong_frame};
 use crate::reduce::{Reducer, Stop};
-use crate::signal_delivery::meets;
-use crate::state::{Body, Form, FrameId, PendingWait, Timer, WaitFrame};
+use crate::state::{PendingWait, Body, Form, FrameId, Timer, WaitFrame};
 use crate::{ErrorInfo, EventKind, Status};
 
 impl Reducer<'_> {
@@ -70,9 +70,9 @@ impl Reducer<'_> {
 
     /// What is asked must be small enough for whoever lists what all runs ask.
     fn form(&mut self, id: FrameId, asks: Value, deadline: Option<Timestamp>) -> Result<Box<Form>, Stop> {
-        let most = self.program.limits.inline_bytes_max;
-        if asks.size_up_to(most) > most {
-            let message = format!("what is asked has more than {most} bytes");
+        let max_bytes = self.program.limits.max_inline_bytes;
+        if asks.size_up_to(max_bytes) > max_bytes {
+            let message = format!("what is asked has more than {max_bytes} bytes");
             let hint = "say where to look, instead of showing all of it";
             return Err(ErrorInfo::new("FormTooLarge", "expression", message).hint(hint).into());
         }

@@ -67,7 +67,7 @@ impl Reducer<'_> {
     /// Keeps an event for a run that is held, as long as there is room. A run that is not held takes none before its start.
     fn keep_until_started(&mut self, event: Later) -> Checked {
         match &mut self.state.held {
-            Some(held) if held.later.len() < self.program.limits.max_kept_signals => held.later.push(event),
+            Some(held) if held.later.len() < self.program.limits.max_buffered_signals => held.later.push(event),
             Some(_) => self.publish_late("AddEvent"),
             None => return Err(not_started()),
         }
@@ -187,9 +187,9 @@ impl Reducer<'_> {
 
     /// For a wait that is yet to begin.
     pub(in crate::reduce) fn buffer_signal(&mut self, name: &Arc<str>, payload: &Value) {
-        let most = signal_delivery::most_kept(self.program, self.state);
+        let max = signal_delivery::max_buffered(self.program, self.state);
         let kept = self.state.signals.entry(name.clone()).or_default();
-        if kept.len() >= most {
+        if kept.len() >= max {
             return self.publish_late("signal");
         }
         kept.push_back(payload.clone());

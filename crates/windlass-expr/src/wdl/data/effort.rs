@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 
 /// Beyond this the chain of schemas is taken for endless. Content and schemas nest less deep; what is left are
 /// references to references.
-const DEPTH_MAX: usize = 1000;
+const MAX_DEPTH: usize = 1000;
 /// A branch that fails leaves all its problems behind, whether it matters or not.
 const BRANCH_WEIGHT: u64 = 4;
 
@@ -23,16 +23,16 @@ pub(super) struct Effort {
 }
 
 /// None if it is more than `most` looks.
-pub(super) fn effort(schema: &Json, value: &Json, most: u64) -> Option<Effort> {
+pub(super) fn effort(schema: &Json, value: &Json, max_steps: u64) -> Option<Effort> {
     let mut count =
-        Count { root: schema, most, sum: Effort { looks: 0, problems: 0 }, refs: HashMap::new(), at: vec![] };
+        Count { root: schema, max_steps: most: max_steps, sum: Effort { looks: 0, problems: 0 }, refs: HashMap::new(), at: vec![] };
     count.visit(schema, value, 1)?;
     Some(count.sum)
 }
 
 struct Count<'a> {
     root: &'a Json,
-    most: u64,
+    max_steps: u64,
     sum: Effort,
     /// What a reference may mean.
     refs: HashMap<&'a str, Vec<&'a Json>>,
@@ -50,7 +50,7 @@ impl<'a> Count<'a> {
         if self.at.iter().rev().take_while(|(_, at)| *at == pair.1).any(|known| *known == pair) {
             return Some(());
         }
-        if self.at.len() >= DEPTH_MAX {
+        if self.at.len() >= MAX_DEPTH {
             return None;
         }
         self.at.push(pair);
@@ -71,7 +71,7 @@ impl<'a> Count<'a> {
     fn spend(&mut self, looks: u64, weight: u64) -> Option<()> {
         self.sum.looks += looks;
         self.sum.problems = self.sum.problems.saturating_add(looks * weight);
-        (self.sum.looks <= self.most).then_some(())
+        (self.sum.looks <= self.max_steps).then_some(())
     }
 
     /// Keywords whose schemas are for the value itself.

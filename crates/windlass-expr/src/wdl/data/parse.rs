@@ -7,7 +7,7 @@ use super::schema::Schema;
 use super::{Parts, body};
 use crate::wdl::functions::binary_text;
 use crate::wdl::node::{Node, eval};
-use crate::wdl::values::{Context, DEPTH_MAX, Outcome, preview, too_deep, type_error};
+use crate::wdl::values::{Context, MAX_DEPTH, Outcome, preview, too_deep, type_error};
 
 pub(super) fn parse(parts: &mut Parts) -> Option<Box<dyn Expression>> {
     let content = parts.tree("content");
@@ -129,7 +129,7 @@ fn read(context: &mut Context, value: Value) -> Outcome {
 
 /// The value as the schema's crate wants it, with everything stored in it.
 fn plain(context: &mut Context, value: &Value, depth: usize) -> Result<Json, EvalError> {
-    if depth > DEPTH_MAX {
+    if depth > MAX_DEPTH {
         return Err(too_deep());
     }
     context.items(1)?;

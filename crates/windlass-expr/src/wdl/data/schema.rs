@@ -7,12 +7,12 @@ use serde_json::Value as Json;
 use super::effort::{Effort, effort};
 
 /// Steps that one regular expression may go back; beyond it the text counts as no match.
-const PATTERN_STEPS_MAX: usize = 100_000;
+const MAX_PATTERN_STEPS: usize = 100_000;
 /// How many problems a message tells.
-const PROBLEMS_SHOWN: usize = 5;
-const TEXT_MAX: usize = 120;
+const MAX_PROBLEMS_SHOWN: usize = 5;
+const MAX_TEXT_CHARS: usize = 120;
 /// With more possible problems than these, none is looked for: the crate makes all of them before it tells the first.
-const PROBLEMS_MAX: u64 = 500_000;
+const MAX_PROBLEMS: u64 = 500_000;
 
 pub(super) struct Schema {
     validator: Validator,
@@ -30,7 +30,7 @@ impl Schema {
     pub(crate) fn compile(schema: &Json) -> Result<Schema, BadSchema> {
         let mut options = jsonschema::options()
             .offline()
-            .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(PATTERN_STEPS_MAX));
+            .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(MAX_PATTERN_STEPS));
         if let Some(draft) = draft(schema) {
             options = options.with_draft(draft);
         }
@@ -42,8 +42,8 @@ impl Schema {
     }
 
     /// What a check of this value takes; none if that is more than `most` looks.
-    pub(crate) fn effort(&self, value: &Json, most: u64) -> Option<Effort> {
-        effort(&self.source, value, most)
+    pub(crate) fn effort(&self, value: &Json, max_steps: u64) -> Option<Effort> {
+        effort(&self.source, value, max_steps)
     }
 
     /// All is well, or the first problems and how many there are more. The effort is that of this value.
@@ -51,14 +51,14 @@ impl Schema {
         if self.validator.is_valid(value) {
             return Ok(());
         }
-        if effort.problems > PROBLEMS_MAX {
+        if effort.problems > MAX_PROBLEMS {
             return Err(format!("found {}, which is too much to tell what is wrong where", found(value)));
         }
         // Sorted, because a replay must tell the same ones, in whatever order the crate finds them.
         let mut errors: Vec<(Vec<Place>, ValidationError)> =
             self.validator.iter_errors(value).map(|error| (places(&error), error)).collect();
         errors.sort_by_cached_key(|(places, error)| (places.clone(), error.schema_path().to_string()));
-        let shown: Vec<String> = errors.iter().take(PROBLEMS_SHOWN).map(|(_, error)| problem(error)).collect();
+        let shown: Vec<String> = errors.iter().take(MAX_PROBLEMS_SHOWN).map(|(_, error)| problem(error)).collect();
         let more = errors.len() - shown.len();
         let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
         Err(format!("{}{rest}", shown.join("; ")))
@@ -166,8 +166,8 @@ fn found(value: &Json) -> String {
 }
 
 fn short(text: &str) -> String {
-    match text.chars().count() <= TEXT_MAX {
+    match text.chars().count() <= MAX_TEXT_CHARS {
         true => text.to_owned(),
-        false => text.chars().take(TEXT_MAX - 1).chain(['…']).collect(),
+        false => text.chars().take(MAX_TEXT_CHARS - 1).chain(['…']).collect(),
     }
 }

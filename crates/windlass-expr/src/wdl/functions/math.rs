@@ -142,12 +142,12 @@ fn best(function: &str, context: &mut Context, arguments: &[Value], better: fn(&
 
 fn range(context: &mut Context, arguments: &[Value]) -> Outcome {
     let (start, count) = (int_at("range", arguments, 0)?, int_at("range", arguments, 1)?);
-    let most = context.meter.caps.range_items_max;
+    let max_items = context.meter.caps.max_range_items;
     let Ok(count) = usize::try_from(count) else {
         return Err(type_error(format!("`range` takes a count from 0 on, got {count}")));
     };
-    if count > most {
-        let message = format!("`range` takes a count from 0 to {most}, got {count}");
+    if count > max_items {
+        let message = format!("`range` takes a count from 0 to {max_items}, got {count}");
         let hint = "raise `limits.max_range_items` in windlass.toml if this is meant";
         return Err(EvalError::new(EvalErrorKind::Limit, message).hint(hint));
     }

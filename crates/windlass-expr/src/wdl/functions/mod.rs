@@ -60,7 +60,7 @@ pub(crate) enum Content {
 pub(crate) struct Function {
     pub name: &'static str,
     pub least: usize,
-    pub most: usize,
+    pub max_arguments: usize,
     pub run: Run,
     pub content: Content,
     /// The same arguments always give the same result, so that calls with constants are done when compiling.
@@ -104,7 +104,7 @@ impl Literal {
 const PLAIN: Function = Function {
     name: "",
     least: 0,
-    most: 0,
+    max_arguments: 0,
     run: Run::Eager(|_, _| Ok(Value::Null)),
     content: Content::All,
     pure: false,
@@ -114,17 +114,17 @@ const PLAIN: Function = Function {
     of_loop: false,
 };
 
-pub(crate) const fn pure(name: &'static str, least: usize, most: usize, run: Eager) -> Function {
-    Function { name, least, most, run: Run::Eager(run), pure: true, ..PLAIN }
+pub(crate) const fn pure(name: &'static str, least: usize, max_arguments: usize, run: Eager) -> Function {
+    Function { name, least, max_arguments: most: max_arguments, run: Run::Eager(run), pure: true, ..PLAIN }
 }
 
 /// A function that reads the run, the clock or the random numbers.
-pub(crate) const fn state(name: &'static str, least: usize, most: usize, run: Eager) -> Function {
-    Function { name, least, most, run: Run::Eager(run), ..PLAIN }
+pub(crate) const fn state(name: &'static str, least: usize, max_arguments: usize, run: Eager) -> Function {
+    Function { name, least, max_arguments: most: max_arguments, run: Run::Eager(run), ..PLAIN }
 }
 
-pub(crate) const fn lazy(name: &'static str, least: usize, most: usize, run: Lazy) -> Function {
-    Function { name, least, most, run: Run::Lazy(run), content: Content::None, ..PLAIN }
+pub(crate) const fn lazy(name: &'static str, least: usize, max_arguments: usize, run: Lazy) -> Function {
+    Function { name, least, max_arguments: most: max_arguments, run: Run::Lazy(run), content: Content::None, ..PLAIN }
 }
 
 impl Function {

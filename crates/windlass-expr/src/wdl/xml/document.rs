@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use roxmltree::{NodeType, ParsingOptions};
 use windlass_value::{EvalError, EvalErrorKind};
 
-use crate::wdl::values::{Context, DEPTH_MAX, too_deep, type_error};
+use crate::wdl::values::{Context, MAX_DEPTH, too_deep, type_error};
 
-const ATTRIBUTES_MAX: usize = 1_000;
+const MAX_ATTRIBUTES: usize = 1_000;
 const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
 
 pub(crate) type NodeId = u32;
@@ -83,9 +83,9 @@ impl Document {
         context.items(text.len() / 8)?;
         let text = text.trim_start_matches('\u{feff}').trim_start();
         pay_for_tags(context, text)?;
-        let most = context.meter.caps.xml_nodes_max;
-        let options = ParsingOptions { allow_dtd: false, nodes_limit: most, ..ParsingOptions::default() };
-        let parsed = roxmltree::Document::parse_with_options(text, options).map_err(|error| refused(&error, most))?;
+        let max_nodes = context.meter.caps.max_xml_nodes;
+        let options = ParsingOptions { allow_dtd: false, nodes_limit: max_nodes, ..ParsingOptions::default() };
+        let parsed = roxmltree::Document::parse_with_options(text, options).map_err(|error| refused(&error, max_nodes))?;
         let mut builder = Builder { document: Document { nodes: Vec::new(), declaration: declaration(text)? }, text };
         builder.add(Kind::Root, ROOT, ROOT);
         let xml = Kind::Namespace { prefix: "xml".into(), uri: XML_NAMESPACE.into() };
@@ -137,8 +137,8 @@ fn pay_for_tags(context: &mut Context, text: &str) -> Result<(), EvalError> {
                 prefixes.insert(prefix);
             }
         }
-        if count > ATTRIBUTES_MAX {
-            let message = format!("the XML has an element with more than {ATTRIBUTES_MAX} attributes");
+        if count > MAX_ATTRIBUTES {
+            let message = format!("the XML has an element with more than {MAX_ATTRIBUTES} attributes");
             return Err(EvalError::new(EvalErrorKind::Limit, message));
         }
         context.items(count * count / 16)?;
@@ -146,10 +146,10 @@ fn pay_for_tags(context: &mut Context, text: &str) -> Result<(), EvalError> {
     context.items(declarations * prefixes.len())
 }
 
-fn refused(error: &roxmltree::Error, nodes_max: u32) -> EvalError {
+fn refused(error: &roxmltree::Error, max_nodes: u32) -> EvalError {
     match error {
         roxmltree::Error::NodesLimitReached => {
-            EvalError::new(EvalErrorKind::Limit, format!("the XML has more than {nodes_max} nodes"))
+            EvalError::new(EvalErrorKind::Limit, format!("the XML has more than {max_nodes} nodes"))
                 .hint("raise `limits.max_xml_nodes` in windlass.toml if this is meant")
         }
         roxmltree::Error::DtdDetected => type_error("the XML has a document type (DOCTYPE), which is not accepted")
@@ -213,7 +213,7 @@ impl Builder<'_> {
     }
 
     fn children(&mut self, of: roxmltree::Node, parent: NodeId, depth: usize, space: Space) -> Result<(), EvalError> {
-        if depth > DEPTH_MAX {
+        if depth > MAX_DEPTH {
             return Err(too_deep());
         }
         let mut previous = ROOT;

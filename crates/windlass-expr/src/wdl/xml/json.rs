@@ -4,7 +4,7 @@ use windlass_value::{EvalError, Map, Value};
 
 use super::document::{Document, Kind, Name, NodeId, ROOT, declared_prefix};
 use super::write::{push_attribute, push_cdata, push_declaration, push_text};
-use crate::wdl::values::{Context, DEPTH_MAX, Outcome, describe, text_of, too_deep, type_error};
+use crate::wdl::values::{Context, MAX_DEPTH, Outcome, describe, text_of, too_deep, type_error};
 
 const TEXT: &str = "#text";
 const CDATA: &str = "#cdata-section";
@@ -144,7 +144,7 @@ impl Writer<'_, '_> {
     }
 
     fn property(&mut self, key: &str, value: &Value, depth: usize) -> Result<(), EvalError> {
-        if depth > DEPTH_MAX {
+        if depth > MAX_DEPTH {
             return Err(too_deep());
         }
         self.room()?;
@@ -161,7 +161,7 @@ impl Writer<'_, '_> {
     }
 
     fn element(&mut self, key: &str, value: &Value, depth: usize) -> Result<(), EvalError> {
-        if depth > DEPTH_MAX {
+        if depth > MAX_DEPTH {
             return Err(too_deep());
         }
         let outside = self.prefixes.len();

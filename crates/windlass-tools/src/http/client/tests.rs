@@ -40,7 +40,7 @@ async fn request() -> Request {
     let uri = format!("https://localhost:{}/x", listener.local_addr().unwrap().port());
     tokio::spawn(serve(listener));
     let call = ToolCall::alone(Value::object([("uri", uri)]));
-    let usual = Usual { user_agent: HeaderValue::from_static("test"), redirects_max: 10 };
+    let usual = Usual { user_agent: HeaderValue::from_static("test"), max_redirects: 10 };
     Request::from_call(&call, &usual).unwrap()
 }
 

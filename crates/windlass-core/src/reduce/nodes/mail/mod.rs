@@ -32,7 +32,7 @@ use ways::{Nowhere, Way};
 /// Nobody can be written to under this address, or several can.
 const UNKNOWN: &str = "unknown-step";
 const FULL: &str = "mailbox-full";
-const WAKES: &str = "max-wake-cycles";
+const MAX_WAKES: &str = "max-wake-cycles";
 /// The run has ended, or this part of it.
 const TERMINAL: &str = "target-terminal";
 /// The run is called off, whatever the mailbox would say.
@@ -105,7 +105,7 @@ impl Reducer<'_> {
             Way::Living(owner) => self.refuses(*owner),
             Way::Early(node) => {
                 let waiting = self.state.mail.early.get(node).map_or(0, |early| early.len() as u64);
-                (waiting >= self.program.limits.mailbox_max).then(|| full(to, waiting))
+                (waiting >= self.program.limits.max_mailbox_messages).then(|| full(to, waiting))
             }
             Way::Nowhere(_) => None,
         };
@@ -154,11 +154,11 @@ impl Reducer<'_> {
     fn refuses(&self, owner: FrameId) -> Option<Nowhere> {
         let open = self.state.mail.boxes.get(&owner)?;
         let waiting = (open.waiting.len() as u64).saturating_sub(open.again);
-        if open.wakes >= self.wakes_most(owner) {
+        if open.wakes >= self.max_wakes(owner) {
             let message = format!("`{}` was given mail {} times, and may be no more often", open.address, open.wakes);
-            return Some(Nowhere::because(WAKES, message));
+            return Some(Nowhere::because(MAX_WAKES, message));
         }
-        (waiting >= self.program.limits.mailbox_max).then(|| full(&open.address, waiting))
+        (waiting >= self.program.limits.max_mailbox_messages).then(|| full(&open.address, waiting))
     }
 
     /// Into a mailbox that takes it. Who waits for it gets it when nothing else is left to do: what belongs together, such as

@@ -105,14 +105,14 @@ impl Reducer<'_> {
 
     /// All that is there, or whatever comes next.
     fn take_mail(&mut self, id: FrameId, wait: MailWait) -> Checked {
-        let most = self.wakes_most(wait.owner);
+        let max_wakes = self.max_wakes(wait.owner);
         // The owner is around the wait, or is the wait: its mailbox is open as long as the wait lives.
         let open = self.mailbox_mut(wait.owner)?;
         if !open.waiting.is_empty() {
             return self.hand_over(id, wait.owner);
         }
         // Who will be given no more mail need not wait for it.
-        if !wait.blocks || open.wakes >= most {
+        if !wait.blocks || open.wakes >= max_wakes {
             return self.read(id, wait, Vec::new());
         }
         open.readers.push_back(id);
@@ -121,7 +121,7 @@ impl Reducer<'_> {
     }
 
     /// How often it may be given mail.
-    pub(super) fn wakes_most(&self, owner: FrameId) -> u64 {
+    pub(super) fn max_wakes(&self, owner: FrameId) -> u64 {
         let frame = self.state.frames.get(owner);
         frame.and_then(|frame| self.program.node(frame.node).mailbox.as_ref()).map_or(0, |mailbox| mailbox.wakes)
     }
@@ -152,7 +152,7 @@ impl Reducer<'_> {
     /// All that waits. What an earlier try was given already is told of as such, and counts for nothing.
     fn hand_over(&mut self, id: FrameId, owner: FrameId) -> Checked {
         let Some(wait) = self.mail_wait_if_live(id)? else { return Ok(()) };
-        let most = self.wakes_most(owner);
+        let max_wakes = self.max_wakes(owner);
         let tried_again =
             self.state.frames.get(owner).is_some_and(|frame| self.program.node(frame.node).retry.is_some());
         let open = self.mailbox_mut(owner)?;
@@ -170,8 +170,8 @@ impl Reducer<'_> {
             }
         }
         // Once, when four fifths are used up.
-        if wakes == most - most / 5 && !fresh.is_empty() {
-            self.publish(address.clone(), EventKind::MailWakesWarning { to: address.clone(), wakes, max: most });
+        if wakes == max_wakes - max_wakes / 5 && !fresh.is_empty() {
+            self.publish(address.clone(), EventKind::MailWakesWarning { to: address.clone(), wakes, max: max_wakes });
         }
         self.read(id, wait, mails)
     }

@@ -25,7 +25,7 @@ use crate::reduce::impossible::{Checked, no_part, wrong_frame};
 use crate::state::{Body, Frame, FrameId, LiveIteration, LoopFrame};
 
 /// Addresses that whoever wrote to nobody is told of.
-const KNOWN_TOLD: usize = 20;
+const MAX_KNOWN_LISTED: usize = 20;
 
 pub(super) enum Way {
     Living(FrameId),
@@ -133,7 +133,7 @@ impl Reducer<'_> {
 
     fn several(&self, to: &str, several: &[FrameId]) -> Way {
         let message = format!("several could be meant by `{to}`: write the whole address of one");
-        let known = several.iter().take(KNOWN_TOLD).map(|id| self.address_of(*id)).collect();
+        let known = several.iter().take(MAX_KNOWN_LISTED).map(|id| self.address_of(*id)).collect();
         Way::Nowhere(Nowhere { known, ..Nowhere::because(UNKNOWN, message) })
     }
 
@@ -150,7 +150,7 @@ impl Reducer<'_> {
         }
         let message = format!("nobody reads mail under `{to}`");
         let readers = addresses.ending(end).filter(|node| !silent(node)).filter_map(|node| addresses.shown(node));
-        let alike: Vec<Arc<str>> = readers.take(KNOWN_TOLD).cloned().collect();
+        let alike: Vec<Arc<str>> = readers.take(MAX_KNOWN_LISTED).cloned().collect();
         match alike.is_empty() {
             true => self.unknown(message),
             false => Ok(Way::Nowhere(Nowhere { known: alike, ..Nowhere::because(UNKNOWN, message) })),
@@ -160,11 +160,11 @@ impl Reducer<'_> {
     fn wrapper(&self, to: &str, address: &str, node: NodeId) -> Nowhere {
         let label = &self.program.node(node).label;
         let alive = self.alive(starting_with(&self.state.mail.by_address, format!("{address}.")));
-        let mut known: Vec<Arc<str>> = alive.into_iter().take(KNOWN_TOLD).map(|id| self.address_of(id)).collect();
+        let mut known: Vec<Arc<str>> = alive.into_iter().take(MAX_KNOWN_LISTED).map(|id| self.address_of(id)).collect();
         if known.is_empty() {
             let inside = self.program.addresses().all().filter(|(other, _)| self.is_inside(*other, node));
             let readers = inside.filter(|(other, _)| self.program.node(*other).mailbox.is_some());
-            known = readers.take(KNOWN_TOLD).map(|(_, shown)| shown.clone()).collect();
+            known = readers.take(MAX_KNOWN_LISTED).map(|(_, shown)| shown.clone()).collect();
         }
         let message = match known.first() {
             Some(first) => format!(
@@ -183,9 +183,9 @@ impl Reducer<'_> {
     fn known(&self) -> Checked<Vec<Arc<str>>> {
         let alive = self.state.mail.by_address.values().flatten();
         let alive = alive.filter(|id| !self.is_called_off(**id)).map(|id| self.address_of(*id));
-        let mut known: Vec<Arc<str>> = alive.take(KNOWN_TOLD).collect();
+        let mut known: Vec<Arc<str>> = alive.take(MAX_KNOWN_LISTED).collect();
         for (node, shown) in self.program.addresses().all() {
-            if known.len() >= KNOWN_TOLD {
+            if known.len() >= MAX_KNOWN_LISTED {
                 break;
             }
             let reads = self.program.node(node).mailbox.is_some() && !self.program.addresses().in_loop(node);
@@ -204,7 +204,7 @@ impl Reducer<'_> {
 
     /// At most one more than are ever told of.
     fn alive<'f>(&self, ids: impl Iterator<Item = &'f FrameId>) -> Vec<FrameId> {
-        ids.copied().filter(|id| !self.is_called_off(*id)).take(KNOWN_TOLD + 1).collect()
+        ids.copied().filter(|id| !self.is_called_off(*id)).take(MAX_KNOWN_LISTED + 1).collect()
     }
 
     /// It will not be entered anew, and reads nothing any more.

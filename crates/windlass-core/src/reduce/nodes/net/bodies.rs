@@ -232,7 +232,7 @@ fn handed_over(net: &Net, firing: &Firing, outcome: &Outcome, carried: Option<Ca
         return Err(error);
     };
     let times = firing.handled.get(&handler.place).copied().unwrap_or(0);
-    if times >= handler.times {
+    if times >= handler.max_uses {
         let spent = format!("`{}` was told of a failure on this line of events {times} times already", by.name);
         error.hint = Some(match &error.hint {
             Some(hint) => format!("{hint}; {spent}").into(),

@@ -12,7 +12,7 @@ use std::collections::btree_map::Entry;
 
 use windlass_value::Value;
 
-use super::joins::most;
+use super::joins::max_handled;
 use crate::plan::{Join, Net};
 use crate::reduce::Reducer;
 use crate::reduce::impossible::{Checked, miscounted, no_part};
@@ -78,7 +78,7 @@ impl Reducer<'_> {
             let mut members = closed.members.remove(&at).unwrap_or_default();
             // Those that come from the same member, or are in no order, stay as they have come.
             members.sort_by_key(|member| member.at);
-            let handled = members.iter().fold(closed.handled.clone(), |all, member| most(all, &member.handled));
+            let handled = members.iter().fold(closed.handled.clone(), |all, member| max_handled(all, &member.handled));
             let from = members.iter().flat_map(|member| member.from.iter().copied()).collect();
             let token = Token {
                 kind: place.accepts.first().cloned().unwrap_or_default(),

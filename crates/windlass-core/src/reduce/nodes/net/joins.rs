@@ -145,7 +145,7 @@ impl Reducer<'_> {
     ) -> Checked {
         let kind = parts.first().map(|token| token.kind.clone()).unwrap_or_default();
         let from = parts.iter().flat_map(|token| token.from.iter().copied()).collect();
-        let handled = parts.iter().fold(BTreeMap::new(), |all, token| most(all, &token.handled));
+        let handled = parts.iter().fold(BTreeMap::new(), |all, token| max_handled(all, &token.handled));
         let lineages: Vec<Vec<u64>> = parts.iter().map(|token| token.lineage.clone()).collect();
         let token = Token { kind, from, handled, ..joined(parts) };
         self.opened(id, &token.lineage)?;
@@ -237,7 +237,7 @@ fn closes_into(net: &Net, made_by: Option<u32>, place: u32) -> bool {
 }
 
 /// What led to something made of several has come by each handler as often as any of them.
-pub(super) fn most(mut all: BTreeMap<u32, u32>, more: &BTreeMap<u32, u32>) -> BTreeMap<u32, u32> {
+pub(super) fn max_handled(mut all: BTreeMap<u32, u32>, more: &BTreeMap<u32, u32>) -> BTreeMap<u32, u32> {
     for (handler, times) in more {
         let known = all.entry(*handler).or_default();
         *known = (*known).max(*times);

@@ -18,18 +18,18 @@
 mod bodies;
 mod fan_out;
 mod joins;
-mod quiet;
 mod slots;
+mod quiet;
 
 use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
+use crate::signal_delivery::{self, is_open_to, takes};
 use crate::plan::{Net, NetEnd, NodeKind, Place};
 use crate::reduce::eval::Locals;
 use crate::reduce::impossible::{Checked, no_frame, no_part, wrong_frame};
 use crate::reduce::{Reducer, Stop};
-use crate::signal_delivery::{self, is_open_to, takes};
 use crate::state::{Body, Carried, Closing, Firing, FrameId, Item, NetFrame, PlaceFrame, Scope, ScopeId, Token};
 use crate::{ErrorInfo, EventKind, Status};
 
@@ -122,7 +122,7 @@ impl<'a> Reducer<'a> {
     fn deliver(&mut self, id: FrameId, token: Token, more: bool) -> Checked {
         // An earlier token of the same body may have ended the net.
         let Some((net, body)) = self.net_if_open(id)? else { return Ok(()) };
-        if body.tokens >= self.program.limits.net_tokens_max {
+        if body.tokens >= self.program.limits.max_net_tokens {
             let message = format!("the run has made {} tokens without coming to an end", body.tokens);
             let error = ErrorInfo::new("TokensExceeded", "limit", message).hint("look at the arcs that form a circle");
             return self.fail_net(id, error);

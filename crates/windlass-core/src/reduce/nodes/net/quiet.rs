@@ -17,7 +17,7 @@ use crate::state::{FrameId, NetFrame, PlaceFrame};
 use crate::{ErrorInfo, Status};
 
 /// Sets of a join that a message tells of.
-const SETS_TOLD: usize = 3;
+const MAX_SETS_LISTED: usize = 3;
 
 impl Reducer<'_> {
     /// What open nets accept from outside.
@@ -101,14 +101,14 @@ fn waits_for(net: &Net, place: &Place, state: &PlaceFrame) -> String {
             return format!("`{}` waits for a token of {}", place.name, from.join(", "));
         }
     };
-    let sets = state.sets.iter().take(SETS_TOLD).map(|(value, set)| {
+    let sets = state.sets.iter().take(MAX_SETS_LISTED).map(|(value, set)| {
         let missing = needs.iter().zip(set).filter(|(_, held)| held.is_empty());
         let missing: Vec<String> = missing.map(|(kind, _)| from_whom(net, kind)).collect();
         let whose = key.as_ref().map(|key| format!(" where `{key}` is {value}")).unwrap_or_default();
         format!("{}{whose}", missing.join(" and "))
     });
     let sets = sets.collect::<Vec<_>>().join(", for ");
-    let more = match state.sets.len().saturating_sub(SETS_TOLD) {
+    let more = match state.sets.len().saturating_sub(MAX_SETS_LISTED) {
         0 => String::new(),
         more => format!(", and {more} more sets are not complete"),
     };

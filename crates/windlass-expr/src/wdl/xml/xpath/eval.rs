@@ -236,8 +236,8 @@ impl<'a, 'b> Evaluator<'a, 'b> {
             }
             other => self.number(other).map(Some),
         };
-        let (least, most) = (bound(left, f64::min)?, bound(right, f64::max)?);
-        Ok(least.zip(most).is_some_and(|(least, most)| holds(least, most)))
+        let (least, max) = (bound(left, f64::min)?, bound(right, f64::max)?);
+        Ok(least.zip(max).is_some_and(|(least, max)| holds(least, max)))
     }
 
     pub(crate) fn number(&mut self, value: &XValue) -> Result<f64, EvalError> {

@@ -13,7 +13,7 @@ type Run = fn(&mut Evaluator, &[Expr], Here) -> Found;
 pub(super) struct Function {
     name: &'static str,
     least: usize,
-    most: usize,
+    max_arguments: usize,
     wants: Wants,
     pub run: Run,
 }
@@ -27,12 +27,12 @@ enum Wants {
 
 const ANY: usize = usize::MAX;
 
-const fn function(name: &'static str, least: usize, most: usize, run: Run) -> Function {
-    Function { name, least, most, wants: Wants::Anything, run }
+const fn function(name: &'static str, least: usize, max_arguments: usize, run: Run) -> Function {
+    Function { name, least, max_arguments: most: max_arguments, wants: Wants::Anything, run }
 }
 
-const fn of_nodes(name: &'static str, least: usize, most: usize, run: Run) -> Function {
-    Function { name, least, most, wants: Wants::Nodes, run }
+const fn of_nodes(name: &'static str, least: usize, max_arguments: usize, run: Run) -> Function {
+    Function { name, least, max_arguments: most: max_arguments, wants: Wants::Nodes, run }
 }
 
 static FUNCTIONS: &[Function] = &[
@@ -114,12 +114,12 @@ pub(super) fn find(name: &str) -> Result<&'static Function, XPathError> {
 
 /// Refuses the wrong number of arguments, and arguments that can never be nodes.
 pub(super) fn check(function: &Function, arguments: &[Expr]) -> Result<(), XPathError> {
-    let (least, most, count) = (function.least, function.most, arguments.len());
-    if count < least || count > most {
-        let wanted = match (least, most) {
-            (least, most) if least == most => format!("{least}"),
+    let (least, max, count) = (function.least, function.max_arguments, arguments.len());
+    if count < least || count > max {
+        let wanted = match (least, max) {
+            (least, max) if least == max => format!("{least}"),
             (least, ANY) => format!("at least {least}"),
-            (least, most) => format!("{least} to {most}"),
+            (least, max) => format!("{least} to {max}"),
         };
         return Err(XPathError::new(format!(
             "the XPath function `{}` takes {wanted} arguments, got {count}",

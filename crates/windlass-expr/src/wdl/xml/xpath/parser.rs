@@ -6,8 +6,8 @@ use super::functions::{self, Function};
 use super::lexer::{Token, Word, tokens};
 
 /// The most characters an expression may have, and how deep it may nest.
-const LENGTH_MAX: usize = 8192;
-const NESTING_MAX: usize = 50;
+const MAX_LENGTH: usize = 8192;
+const MAX_NESTING: usize = 50;
 
 /// A parsed expression.
 pub(crate) struct XPath(pub(super) Expr);
@@ -77,8 +77,8 @@ const RANKS: &[&[(Token, Operator)]] = &[
 
 impl XPath {
     pub(crate) fn parse(text: &str) -> Result<XPath, XPathError> {
-        if text.len() > LENGTH_MAX {
-            return Err(XPathError::new(format!("the XPath is longer than {LENGTH_MAX} characters")));
+        if text.len() > MAX_LENGTH {
+            return Err(XPathError::new(format!("the XPath is longer than {MAX_LENGTH} characters")));
         }
         let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0, length: text.len() };
         let expr = parser.expression()?;
@@ -138,8 +138,8 @@ impl Parser {
 
     fn expression(&mut self) -> Result<Expr, XPathError> {
         self.depth += 1;
-        if self.depth > NESTING_MAX {
-            return Err(XPathError::new(format!("the XPath nests deeper than {NESTING_MAX}")));
+        if self.depth > MAX_NESTING {
+            return Err(XPathError::new(format!("the XPath nests deeper than {MAX_NESTING}")));
         }
         let expr = self.rank(0)?;
         self.depth -= 1;
