@@ -91,11 +91,11 @@ impl Inner {
         };
         match self.answer(wanted, call).await {
             Ok(answer) => {
-                let content = self.registry.secrets().text(&answer.content);
+                let content = self.registry.secrets().redact_text(&answer.content);
                 self.outcome(Answer { content, ..answer })
             }
             Err(unfinished) => {
-                let output = secrets::strike(self.registry.secrets(), &unfinished.output);
+                let output = secrets::redact_known(self.registry.secrets(), &unfinished.output);
                 TaskOutcome { output, ..*unfinished }
             }
         }
@@ -175,7 +175,7 @@ impl Inner {
         if call.resumed.is_some() || call.goes_on {
             return;
         }
-        let mut arguments = redact::value(&secrets::strike(self.registry.secrets(), &call.input));
+        let mut arguments = redact::redact_for_event(&secrets::redact_known(self.registry.secrets(), &call.input));
         if arguments.size_up_to(MAX_EVENT_BYTES) > MAX_EVENT_BYTES {
             arguments = Value::from(shortened(&to_json(&arguments), MAX_EVENT_BYTES / 4));
         }

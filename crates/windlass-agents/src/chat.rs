@@ -252,7 +252,7 @@ impl Inner {
             }
             Err(failed) => failed.outcome(price),
         };
-        Ok(chosen.redaction.outcome(outcome))
+        Ok(chosen.redaction.redact_outcome(outcome))
     }
 
     #[cfg(feature = "scripted")]

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use tracing::warn;
 use windlass_core::{ErrorInfo, ProcessLimits};
 use windlass_runtime::ToolCall;
-use windlass_tools::{HttpOptions, HttpTool, Redaction, Secret};
+use windlass_tools::{HttpOptions, HttpTool, Redactor, Secret};
 use windlass_value::{Duration, Value};
 
 use crate::ToolSpec;
@@ -69,11 +69,11 @@ impl McpServer {
         named.iter().map(|(_, value)| value)
     }
 
-    fn redaction(&self) -> Redaction {
+    fn redaction(&self) -> Redactor {
         match &self.reach {
-            Reach::Program { env, .. } => Redaction::of_secrets(env.iter().map(|(_, value)| value)),
+            Reach::Program { env, .. } => Redactor::from_secrets(env.iter().map(|(_, value)| value)),
             Reach::Url { url, headers } => {
-                Redaction::of_secrets(headers.iter().map(|(_, value)| value)).with_login(url)
+                Redactor::from_secrets(headers.iter().map(|(_, value)| value)).with_login(url)
             }
         }
     }
@@ -88,7 +88,7 @@ struct Server {
     settings: McpServer,
     limits: Arc<ProcessLimits>,
     http: HttpTool,
-    redaction: Redaction,
+    redaction: Redactor,
     /// Held while it is reached or asked what it offers: once is enough.
     connection: Mutex<Option<Arc<Connection>>>,
     tools: RwLock<Option<Arc<Vec<Listed>>>>,
@@ -240,7 +240,7 @@ impl Server {
             match schema {
                 Ok((schema, parameters)) => {
                     let description =
-                        shortened(&self.redaction.text(&tool.description), self.limits.max_mcp_description_chars);
+                        shortened(&self.redaction.redact_text(&tool.description), self.limits.max_mcp_description_chars);
                     listed.push(Listed { spec: ToolSpec { name, description, parameters }, name: tool.name, schema });
                 }
                 Err(problem) => left_out.push(self.said(&format!(
@@ -280,7 +280,7 @@ impl Server {
         let limit = self.limit(call);
         match tokio::time::timeout(limit, connection.call(name, &call.input, &call.key)).await {
             Ok(Ok(answer)) => {
-                let content = head_and_tail(&self.redaction.text(&answer.content), self.limits.max_agent_answer_bytes);
+                let content = head_and_tail(&self.redaction.redact_text(&answer.content), self.limits.max_agent_answer_bytes);
                 Answer { content, ..answer }
             }
             Ok(Err(CallError::Said(problem))) => self.failed(&format!("answers with an error: {problem}")),
@@ -315,7 +315,7 @@ impl Server {
     }
 
     fn said(&self, text: &str) -> String {
-        shortened(&visible(&self.redaction.text(text)), 2000)
+        shortened(&visible(&self.redaction.redact_text(text)), 2000)
     }
 }
 

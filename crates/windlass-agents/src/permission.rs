@@ -43,7 +43,7 @@ impl Request<'_> {
     /// end are shown, and how much is left out.
     pub fn shown_arguments(&self) -> String {
         let max_chars = |name: &str| if name == "command" { MAX_COMMAND_CHARS } else { MAX_TEXT_CHARS };
-        let shown = redact::question(self.arguments, max_chars);
+        let shown = redact::redact_for_prompt(self.arguments, max_chars);
         let shown = match shown.get("command").and_then(Value::as_str) {
             Some(command) if shown.as_map().is_some_and(|map| map.len() == 1) => command.to_owned(),
             _ => to_json(&shown),

@@ -9,10 +9,10 @@ use windlass_value::{Map, Value};
 
 use crate::text::both_ends;
 
-const STRUCK: &str = "***";
+const REDACTED: &str = "***";
 
 /// Each with the group that is kept before what is struck.
-const PATTERNS: [&str; 7] = [
+const SECRET_PATTERNS: [&str; 7] = [
     // Keys in the spelling of those who give them out.
     r"()\b(?:sk-[A-Za-z0-9_-]{12,}|sk_(?:live|test)_[A-Za-z0-9]{8,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{12,}|xox[a-z]-[A-Za-z0-9-]{8,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{16,}|npm_[A-Za-z0-9]{16,}|ya29\.[A-Za-z0-9_-]{8,})",
     // Tokens that sign themselves.
@@ -27,14 +27,14 @@ const PATTERNS: [&str; 7] = [
     r"([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?:@)",
 ];
 
-static FOUND: LazyLock<Vec<Regex>> =
-    LazyLock::new(|| PATTERNS.iter().filter_map(|pattern| Regex::new(pattern).ok()).collect());
+static SECRET_REGEXES: LazyLock<Vec<Regex>> =
+    LazyLock::new(|| SECRET_PATTERNS.iter().filter_map(|pattern| Regex::new(pattern).ok()).collect());
 
-pub(crate) fn text(text: &str) -> String {
-    FOUND.iter().enumerate().fold(text.to_owned(), |text, (at, found)| {
-        let end = if at == PATTERNS.len() - 1 { "@" } else { "" };
-        let struck = |found: &Captures<'_>| format!("{}{STRUCK}{end}", found.get(1).map_or("", |kept| kept.as_str()));
-        found.replace_all(&text, struck).into_owned()
+pub(crate) fn redact_text(text: &str) -> String {
+    SECRET_REGEXES.iter().enumerate().fold(text.to_owned(), |text, (at, found)| {
+        let end = if at == SECRET_PATTERNS.len() - 1 { "@" } else { "" };
+        let redacted = |found: &Captures<'_>| format!("{}{REDACTED}{end}", found.get(1).map_or("", |kept| kept.as_str()));
+        found.replace_all(&text, redacted).into_owned()
     })
 }
 
@@ -47,38 +47,38 @@ fn beginning(text: &str, max_bytes: usize) -> &str {
 }
 
 /// A text as it is shown.
-fn shown(given: &str) -> String {
-    let struck = text(beginning(given, MAX_SEARCHED_BYTES));
+fn redact_and_truncate(given: &str) -> String {
+    let redacted = redact_text(beginning(given, MAX_SEARCHED_BYTES));
     match given.len() > MAX_SHOWN_BYTES {
-        true => format!("{}… ({} bytes)", beginning(&struck, MAX_SHOWN_BYTES), given.len()),
-        false => struck,
+        true => format!("{}… ({} bytes)", beginning(&redacted, MAX_SHOWN_BYTES), given.len()),
+        false => redacted,
     }
 }
 
 /// In every text of a value, long ones cut, and whatever stands under a name that says it is secret.
-pub(crate) fn value(given: &Value) -> Value {
-    value_with(given, "", &|_, text| shown(text))
+pub(crate) fn redact_for_event(given: &Value) -> Value {
+    redact_value_with(given, "", &|_, text| redact_and_truncate(text))
 }
 
 /// The same for somebody who is to decide: of long texts the beginning and the end.
-pub(crate) fn question(given: &Value, max_chars: impl Fn(&str) -> usize) -> Value {
-    value_with(given, "", &|name, given| {
+pub(crate) fn redact_for_prompt(given: &Value, max_chars: impl Fn(&str) -> usize) -> Value {
+    redact_value_with(given, "", &|name, given| {
         // More than is shown, so that a secret is not cut before it is found.
         let searched = both_ends(given, MAX_SEARCHED_BYTES);
-        both_ends(&text(&searched), max_chars(name))
+        both_ends(&redact_text(&searched), max_chars(name))
     })
 }
 
-fn value_with(given: &Value, name: &str, text: &dyn Fn(&str, &str) -> String) -> Value {
+fn redact_value_with(given: &Value, name: &str, text: &dyn Fn(&str, &str) -> String) -> Value {
     match given {
         Value::Str(given) => Value::from(text(name, given)),
-        Value::List(items) => Value::list(items.iter().map(|item| value_with(item, name, text)).collect()),
+        Value::List(items) => Value::list(items.iter().map(|item| redact_value_with(item, name, text)).collect()),
         Value::Map(map) => {
             let clean: Map = map
                 .iter()
-                .map(|(key, inner)| match is_secret(key) && !inner.is_null() {
-                    true => (key.clone(), Value::from(STRUCK)),
-                    false => (key.clone(), value_with(inner, key, text)),
+                .map(|(key, inner)| match is_secret_key(key) && !inner.is_null() {
+                    true => (key.clone(), Value::from(REDACTED)),
+                    false => (key.clone(), redact_value_with(inner, key, text)),
                 })
                 .collect();
             Value::map(clean)
@@ -87,7 +87,7 @@ fn value_with(given: &Value, name: &str, text: &dyn Fn(&str, &str) -> String) ->
     }
 }
 
-pub(crate) fn is_secret(key: &str) -> bool {
+pub(crate) fn is_secret_key(key: &str) -> bool {
     let key: String = key.chars().filter(|one| one.is_alphanumeric()).flat_map(char::to_lowercase).collect();
     let whole = ["token", "auth", "cookie", "setcookie", "credential", "credentials"];
     let parts = ["apikey", "accesskey", "privatekey", "secret", "password", "passwd", "passphrase", "authorization"];
@@ -104,8 +104,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_looks_like_a_secret_is_struck() {
-        assert_eq!(FOUND.len(), PATTERNS.len());
+    fn text_that_looks_like_a_secret_is_redacted() {
+        assert_eq!(SECRET_REGEXES.len(), SECRET_PATTERNS.len());
         for (given, expected) in [
             ("git status", "git status"),
             ("the token is counted", "the token is counted"),
@@ -125,22 +125,22 @@ mod tests {
             ("-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY----- x", "*** x"),
             ("a sketch of sk-ip", "a sketch of sk-ip"),
         ] {
-            assert_eq!(text(given), expected, "{given}");
+            assert_eq!(redact_text(given), expected, "{given}");
         }
     }
 
     #[test]
-    fn long_texts_are_cut_after_secrets_are_struck() {
+    fn long_texts_are_cut_after_redaction() {
         let given = format!("{}sk-abcdefghijklmnop{}", "x ".repeat(1020), "y".repeat(1 << 20));
-        let Value::Str(shown) = value(&Value::from(given)) else { panic!("a text") };
+        let Value::Str(shown) = redact_for_event(&Value::from(given)) else { panic!("a text") };
         assert!(shown.contains("*") && !shown.contains("sk-") && shown.len() < 3000, "{shown}");
     }
 
     #[test]
-    fn names_tell_secrets_too() {
+    fn values_under_secret_names_are_redacted() {
         let given = r#"{"headers": {"X-Api-Key": "abc", "accept": "b"}, "token": "t", "max_tokens": 5, "list": ["Bearer abcdefgh"]}"#;
-        let struck =
+        let redacted =
             r#"{"headers":{"X-Api-Key":"***","accept":"b"},"token":"***","max_tokens":5,"list":["Bearer ***"]}"#;
-        assert_eq!(to_json(&value(&parse_json(given).unwrap())), struck);
+        assert_eq!(to_json(&redact_for_event(&parse_json(given).unwrap())), redacted);
     }
 }

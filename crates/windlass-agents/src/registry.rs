@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use windlass_core::{ErrorInfo, ProcessLimits};
 use windlass_runtime::Tool;
-use windlass_tools::{HttpTool, Redaction, Secret};
+use windlass_tools::{HttpTool, Redactor, Secret};
 use windlass_value::Value;
 
 use crate::builtin::{Bash, BashOptions, Glob, Grep, Http, Read, Write};
@@ -22,7 +22,7 @@ pub struct Registry {
     tools: BTreeMap<String, Entry>,
     servers: Servers,
     protected: Arc<Protected>,
-    secrets: Redaction,
+    secrets: Redactor,
     limits: Arc<ProcessLimits>,
 }
 
@@ -65,7 +65,7 @@ impl Registry {
     }
 
     /// What no tool's answer may hold.
-    pub(crate) fn secrets(&self) -> &Redaction {
+    pub(crate) fn secrets(&self) -> &Redactor {
         &self.secrets
     }
 
@@ -249,7 +249,7 @@ impl RegistryBuilder {
             return Err(ErrorInfo::new("BadTools", "input", problems.join("; ")).hint(hint));
         }
         let secrets = self.servers.iter().flat_map(McpServer::secrets).chain(&self.secrets);
-        let secrets = Redaction::of_secrets(secrets);
+        let secrets = Redactor::from_secrets(secrets);
         let servers = Servers::new(self.servers, self.mcp_http, &self.limits);
         Ok(Registry { tools, servers, protected: Arc::new(self.protected), secrets, limits: self.limits })
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use windlass_tools::{Redaction, Secret};
+use windlass_tools::{Redactor, Secret};
 use windlass_value::{Map, Value, parse_json};
 
 /// Names that begin so are not handed on. What they hold is mostly no secret.
@@ -86,7 +86,7 @@ pub(crate) fn of_variable(name: &str, value: &str) -> Vec<Secret> {
 fn texts(facts: &Value, found: &mut Vec<String>) {
     for (name, fact) in facts.as_map().into_iter().flat_map(Map::iter) {
         match fact {
-            Value::Str(text) if crate::redact::is_secret(name) => found.push(text.to_string()),
+            Value::Str(text) if crate::redact::is_secret_key(name) => found.push(text.to_string()),
             inner => texts(inner, found),
         }
     }
@@ -100,13 +100,13 @@ fn login(value: &str) -> Option<&str> {
 }
 
 /// Struck out of every text of a value, and out of its keys.
-pub(crate) fn strike(secrets: &Redaction, value: &Value) -> Value {
+pub(crate) fn redact_known(secrets: &Redactor, value: &Value) -> Value {
     match value {
-        Value::Str(text) => Value::from(secrets.text(text)),
-        Value::List(items) => Value::list(items.iter().map(|item| strike(secrets, item)).collect()),
+        Value::Str(text) => Value::from(secrets.redact_text(text)),
+        Value::List(items) => Value::list(items.iter().map(|item| redact_known(secrets, item)).collect()),
         Value::Map(map) => {
-            let struck = map.iter().map(|(key, inner)| (Arc::<str>::from(secrets.text(key)), strike(secrets, inner)));
-            Value::map(struck.collect::<Map>())
+            let redacted = map.iter().map(|(key, inner)| (Arc::<str>::from(secrets.redact_text(key)), redact_known(secrets, inner)));
+            Value::map(redacted.collect::<Map>())
         }
         other => other.clone(),
     }
@@ -117,10 +117,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_kept_back_and_struck() {
+    fn secret_variables_are_withheld_and_redacted() {
         // The variable; whether it is kept back; what is struck out of texts.
         let none: &[&str] = &[];
-        for (name, value, kept_back, struck) in [
+        for (name, value, kept_back, redacted) in [
             ("PATH", "/usr/bin:/bin", false, none),
             ("CARGO_HOME", "/root/.cargo", false, none),
             ("KEYBOARD", "german-layout", false, none),
@@ -152,7 +152,7 @@ mod tests {
         ] {
             assert_eq!(is_secret(name, value), kept_back, "{name}");
             let found = of_variable(name, value);
-            assert_eq!(found.iter().map(Secret::reveal).collect::<Vec<_>>(), struck, "{name}");
+            assert_eq!(found.iter().map(Secret::reveal).collect::<Vec<_>>(), redacted, "{name}");
         }
     }
 }

@@ -354,7 +354,7 @@ fn registries_that_cannot_be() {
 }
 
 #[tokio::test]
-async fn known_secrets_are_in_no_answer_and_no_event() {
+async fn known_secrets_are_redacted_from_answers_and_events() {
     use windlass_agents::BashOptions;
     use windlass_tools::Secret;
     let path = std::env::var("PATH").unwrap_or_default();

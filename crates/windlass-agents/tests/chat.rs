@@ -248,7 +248,7 @@ async fn requests_say_who_asks_and_are_counted() {
 }
 
 #[tokio::test]
-async fn keys_are_never_seen() {
+async fn keys_are_redacted_everywhere() {
     let settings = options("http://127.0.0.1:1/v1", Protocol::OpenAi, true);
     assert!(!format!("{settings:?}").contains(KEY));
     let delta = format!(r#"data: {{"choices": [{{"delta": {{"content": "{}"}}}}]}}"#, &KEY[..9]);

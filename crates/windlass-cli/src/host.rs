@@ -46,7 +46,7 @@ pub(crate) fn engine(store: &Arc<dyn Store>, settings: &Settings, testing: &Test
         limits: settings.limits.clone(),
         jobs_at_once: settings.process_limits.max_job_concurrency.max(1),
         release_after: NEVER,
-        gate: Some(Arc::new(crate::secrets::seals(settings).lenient())),
+        gate: Some(Arc::new(crate::secrets::sealer(settings).lenient())),
         commit_here: true,
         commit_hook: commit_hook(testing)?,
         ..EngineOptions::default()

@@ -19,7 +19,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 use windlass_runtime::real_now;
-use windlass_tools::Redaction;
+use windlass_tools::Redactor;
 use windlass_value::{Map, Value, to_json};
 
 use crate::args::{Command, LogFormat};
@@ -32,10 +32,10 @@ pub(crate) const LEVEL_VARIABLE: &str = "WINDLASS_LOG";
 /// Crates whose events are logged. Those of others may hold anything, such as headers and messages of protocols.
 const OWN: &str = "windlass";
 
-static REDACTION: OnceLock<Redaction> = OnceLock::new();
+static REDACTION: OnceLock<Redactor> = OnceLock::new();
 
 /// From now on these are redacted from every line. The first call counts.
-pub(crate) fn redact(secrets: &Redaction) {
+pub(crate) fn redact(secrets: &Redactor) {
     let _ = REDACTION.set(secrets.clone());
 }
 
@@ -87,7 +87,7 @@ impl Form {
         }
     }
 
-    fn line(self, level: Level, fields: &Fields, at: &str, redaction: &Redaction) -> String {
+    fn line(self, level: Level, fields: &Fields, at: &str, redaction: &Redactor) -> String {
         let (event, sentence) = match (fields.text("event"), fields.text("message")) {
             (Some(event), sentence) => (event, sentence),
             (None, event) => (event.unwrap_or_default(), None),
@@ -102,12 +102,12 @@ impl Form {
                 map.insert("message", sentence);
             }
             rest.for_each(|(name, value)| drop(map.insert(*name, value.clone())));
-            return to_json(&redaction.value(&Value::map(map)));
+            return to_json(&redaction.redact_value(&Value::map(map)));
         }
         let plain = if level == Level::ERROR { "error: " } else { "warning: " };
         let plain = if level <= Level::WARN { plain } else { "" };
         let mut line = match (sentence, self) {
-            (Some(sentence), _) => return redaction.text(&format!("{plain}{sentence}")),
+            (Some(sentence), _) => return redaction.redact_text(&format!("{plain}{sentence}")),
             (None, Form::Sentences) => format!("{plain}{event}"),
             (None, _) => format!("{at} {level:>5} {event}"),
         };
@@ -118,7 +118,7 @@ impl Form {
                 None => write!(line, " {name}={}", to_json(value)),
             };
         }
-        redaction.text(&line)
+        redaction.redact_text(&line)
     }
 }
 
@@ -207,7 +207,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
                 fields.within(around);
             }
         }
-        let none = Redaction::default();
+        let none = Redactor::default();
         let redaction = REDACTION.get().unwrap_or(&none);
         out::note(&self.form.line(*event.metadata().level(), &fields, &real_now().to_string(), redaction));
     }
@@ -232,7 +232,7 @@ mod tests {
             ("runs", Value::from(3_i64)),
         ]);
         event.within(&fields(&[("run", Value::from("other")), ("route", Value::from("/runs"))]));
-        let line = |form: Form| form.line(Level::ERROR, &event, "T", &Redaction::default());
+        let line = |form: Form| form.line(Level::ERROR, &event, "T", &Redactor::default());
         assert_eq!(line(Form::Human), "T ERROR quarantined run=r1 why=\"a\\nb c\" runs=3 route=/runs");
         assert_eq!(line(Form::Sentences), "error: quarantined run=r1 why=\"a\\nb c\" runs=3 route=/runs");
         assert_eq!(
@@ -249,7 +249,7 @@ mod tests {
                 ("server", Value::from("small")),
                 ("message", Value::from("Ctrl-C stops it")),
             ]);
-            form.line(level, &fields, "T", &Redaction::default())
+            form.line(level, &fields, "T", &Redactor::default())
         };
         assert_eq!(event(Level::INFO, Form::Human), "Ctrl-C stops it");
         assert_eq!(event(Level::WARN, Form::Human), "warning: Ctrl-C stops it");
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn secrets_are_redacted_from_every_line() {
-        let redaction = Redaction::of_secrets(&[Secret::new("sk-canary\"0123"), Secret::new("12345678")]);
+        let redaction = Redactor::from_secrets(&[Secret::new("sk-canary\"0123"), Secret::new("12345678")]);
         let sentence = [("event", Value::from("e")), ("message", Value::from("it is sk-canary\"0123"))];
         let event = [
             ("message", Value::from("x")),

@@ -86,7 +86,7 @@ impl Project {
     pub(crate) fn add_below(mut self, engine: &Engine, settings: &Settings) -> Result<Plan, Failure> {
         let asked = self.definitions.pop().ok_or_else(|| Failure::silent(Exit::Invalid))?;
         let mut added: Vec<BlobHash> = Vec::new();
-        let seals = crate::secrets::seals(settings);
+        let seals = crate::secrets::sealer(settings);
         let finished = |definition: Definition, added: &[BlobHash]| {
             let Definition { mut plan, calls } = definition;
             // Whoever trusts the file lets it hold secrets: those that are written down stay.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use windlass_agents::chat::PROVIDERS;
 use windlass_core::plan::Plan;
 use windlass_runtime::secure_inputs;
-use windlass_tools::{Credential, Credentials, Edge, Sealed, Seals, Secret};
+use windlass_tools::{Credential, Credentials, SecretBoundary, SealOutcome, SecretSealer, Secret};
 
 use crate::agents;
 use crate::config::{Settings, Target};
@@ -22,31 +22,31 @@ const KEY_VARIABLE: &str = "WINDLASS_SEAL_KEY";
 const KEY_FILE: &str = "seal.key";
 
 /// What stands around all tools of this process.
-pub(crate) fn edge(settings: &Settings) -> Result<Edge, Failure> {
+pub(crate) fn edge(settings: &Settings) -> Result<SecretBoundary, Failure> {
     if variable(KEY_VARIABLE).is_some_and(|text| from_hex(&text).is_none()) {
         let failure = Failure::usage(format!("{KEY_VARIABLE} is no key: it must be 64 hexadecimal digits"));
         return Err(failure.hint(format!("it is the text of the file {KEY_FILE} in the server's store")));
     }
     let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));
     // It opens references and makes none: a worker has no store of its own to keep a key in.
-    let edge = Edge::new(with_key(settings, read_key), credentials, &known(settings)?);
-    crate::log::redact(edge.known());
+    let edge = SecretBoundary::new(with_key(settings, read_key), credentials, &known_secrets(settings)?);
+    crate::log::redact(edge.configured_secrets());
     Ok(edge)
 }
 
 /// References to secrets. The key is made when the first is.
-pub(crate) fn seals(settings: &Settings) -> Seals {
+pub(crate) fn sealer(settings: &Settings) -> SecretSealer {
     with_key(settings, key_of)
 }
 
 /// Replaces the defaults of a plan's secure parameters by references. Those that hold the secret itself stay as they are, and
 /// are returned with what is wrong with them.
-pub(crate) fn seal_defaults(seals: &Seals, plan: &mut Plan) -> Vec<(Arc<str>, Sealed)> {
+pub(crate) fn seal_defaults(seals: &SecretSealer, plan: &mut Plan) -> Vec<(Arc<str>, SealOutcome)> {
     let mut literal = Vec::new();
     for input in secure_inputs(plan) {
-        match seals.sealed_default(&input) {
+        match seals.seal_default(&input) {
             None => {}
-            Some(Sealed::Good(sealed)) => {
+            Some(SealOutcome::Good(sealed)) => {
                 let parameter = plan.parameters.iter_mut().find(|parameter| parameter.name == input.name);
                 parameter.into_iter().for_each(|parameter| parameter.default = Some(sealed.clone()));
             }
@@ -56,16 +56,16 @@ pub(crate) fn seal_defaults(seals: &Seals, plan: &mut Plan) -> Vec<(Arc<str>, Se
     literal
 }
 
-fn with_key(settings: &Settings, of_store: fn(&Path) -> std::io::Result<[u8; 32]>) -> Seals {
+fn with_key(settings: &Settings, of_store: fn(&Path) -> std::io::Result<[u8; 32]>) -> SecretSealer {
     let store = settings.store.clone();
-    Seals::new(move || match variable(KEY_VARIABLE) {
+    SecretSealer::new(move || match variable(KEY_VARIABLE) {
         Some(text) => from_hex(&text),
         None => store.as_deref().and_then(|store| of_store(store).ok()),
     })
 }
 
 /// All that is known to be secret here, whatever it is for.
-fn known(settings: &Settings) -> Result<Vec<Secret>, Failure> {
+fn known_secrets(settings: &Settings) -> Result<Vec<Secret>, Failure> {
     let mut known = agents::secrets(settings);
     let keys = PROVIDERS.iter().flat_map(|provider| provider.key_variables).copied();
     known.extend(keys.filter_map(variable).map(Secret::new));
@@ -78,7 +78,7 @@ fn known(settings: &Settings) -> Result<Vec<Secret>, Failure> {
     }
     for activity in &settings.activities {
         let Target::Endpoint { headers, .. } = &activity.target else { continue };
-        known.extend(headers.iter().filter_map(|(name, value)| value.hidden(name).ok()));
+        known.extend(headers.iter().filter_map(|(name, value)| value.to_secret(name).ok()));
     }
     known.extend(settings.mcp.iter().flat_map(|server| server.secrets()));
     known.extend(variable(KEY_VARIABLE).map(Secret::new));
@@ -142,8 +142,8 @@ mod tests {
         let about = std::fs::metadata(store.join(KEY_FILE)).expect("the file");
         assert_eq!(about.permissions().mode() & 0o777, 0o600);
         let (first, none) = (Settings { store: Some(store), ..Settings::default() }, Settings::default());
-        assert_eq!(seals(&first).seal("r", "a", "b"), seals(&first).seal("r", "a", "b"));
-        assert!(seals(&first).seal("r", "a", "b").is_some() && seals(&none).seal("r", "a", "b").is_none());
+        assert_eq!(sealer(&first).seal("r", "a", "b"), sealer(&first).seal("r", "a", "b"));
+        assert!(sealer(&first).seal("r", "a", "b").is_some() && sealer(&none).seal("r", "a", "b").is_none());
         assert_eq!(from_hex("0g"), None);
         // Whoever only opens references makes no key.
         let elsewhere = folder.path().join("elsewhere");

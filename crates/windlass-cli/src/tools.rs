@@ -61,7 +61,7 @@ pub(crate) fn tools_within(settings: &Settings, outbound: Outbound, manners: &Ma
     tools = agents::add_to(tools, settings, http.clone(), manners)?;
     for activity in &settings.activities {
         let Target::Endpoint { url, method, headers, timeout } = &activity.target else { continue };
-        let headers = headers.iter().map(|(name, value)| Ok((name.clone(), value.hidden(name)?)));
+        let headers = headers.iter().map(|(name, value)| Ok((name.clone(), value.to_secret(name)?)));
         let headers = headers.collect::<Result<Vec<_>, Failure>>();
         let headers = headers.map_err(|failure| failure.place(format!("[activities.{}]", activity.name)))?;
         let endpoint = Endpoint { url: url.clone(), method: method.clone(), headers, timeout: *timeout };

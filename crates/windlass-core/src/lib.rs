@@ -33,7 +33,7 @@ pub use outcome::{
 pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{
     Admitted, Delivery, Failure, Failures, Fault, Impossible, Moment, Output, Reduced, Refused, Resume, Unmet, Watch,
-    admit, reduce, veiled,
+    admit, reduce, redacted_value,
 };
 pub use state::State;
 pub use status::{Status, StatusSet};

@@ -43,7 +43,7 @@ impl ErrorInfo {
 
     /// The same without what it says of values.
     #[must_use]
-    pub(crate) fn veiled(self) -> ErrorInfo {
+    pub(crate) fn redacted(self) -> ErrorInfo {
         let message = "it failed; what it got and what it gave is not shown".into();
         ErrorInfo { message, hint: None, facts: Value::Null, ..self }
     }

@@ -28,7 +28,7 @@ pub struct Program {
     /// loops have.
     written_down: ByHome<Option<WrittenDown>>,
     addresses: Addresses,
-    veils: bool,
+    has_redactions: bool,
 }
 
 /// A node inside a loop, and which entry of the loop's records it is.
@@ -51,7 +51,7 @@ pub struct NodeFacts {
     /// Of a graph: the children that hold nobody up.
     pub lingering: Vec<u32>,
     /// What it gives is not shown: it says so itself, or something inside of it does.
-    pub veiled: bool,
+    pub redacted: bool,
 }
 
 /// Why a plan cannot be run. Not a mistake of a definition: the compiler finds those.
@@ -77,8 +77,8 @@ impl Program {
         }
         let written_down = find_written_down(&plan, &facts)?;
         let addresses = Addresses::of(&plan)?;
-        let veils = !plan.veil.is_none() || plan.nodes.iter().any(|node| !node.veil.is_none());
-        Ok(Program { plan, limits, expressions, facts, names, folded, written_down, addresses, veils })
+        let has_redactions = !plan.redaction.is_none() || plan.nodes.iter().any(|node| !node.redaction.is_none());
+        Ok(Program { plan, limits, expressions, facts, names, folded, written_down, addresses, has_redactions: veils: has_redactions })
     }
 
     pub fn node(&self, id: NodeId) -> &Node {
@@ -86,13 +86,13 @@ impl Program {
     }
 
     /// What the run gives is not shown. If the definition does not say what it gives, that holds what all of it gives.
-    pub fn veils_output(&self) -> bool {
-        self.plan.veil.outputs || (self.plan.outputs.is_none() && self.facts(self.plan.root).veiled)
+    pub fn redacts_output(&self) -> bool {
+        self.plan.redaction.outputs || (self.plan.outputs.is_none() && self.facts(self.plan.root).redacted)
     }
 
     /// Whether there is anything that is not shown.
-    pub fn veils_something(&self) -> bool {
-        self.veils
+    pub fn has_redactions(&self) -> bool {
+        self.has_redactions
     }
 
     pub fn facts(&self, id: NodeId) -> &NodeFacts {
@@ -367,8 +367,8 @@ fn gather_facts(plan: &Plan) -> Vec<NodeFacts> {
         let children = plan.nodes[index].kind.children();
         let inner = children.iter().all(|child| facts[child.0 as usize].computes_only);
         facts[index].computes_only = inner && computes_itself(&plan.nodes[index]);
-        let inside = children.iter().any(|child| facts[child.0 as usize].veiled);
-        facts[index].veiled = inside || plan.nodes[index].veil.outputs;
+        let inside = children.iter().any(|child| facts[child.0 as usize].redacted);
+        facts[index].redacted = inside || plan.nodes[index].redaction.outputs;
     }
     facts
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::Status;
-use windlass_core::plan::{Action, NodeId, NodeKind, Retry, Timeout, Veil};
+use windlass_core::plan::{Action, NodeId, NodeKind, Retry, Timeout, Redaction};
 use windlass_dialect::Findings;
 use windlass_syntax::{Diagnostic, Key, Node, Object, Span, did_you_mean, expect_text, list_of, nearest};
 
@@ -53,7 +53,7 @@ pub(crate) struct Common<'a> {
     /// What the action gives instead of running.
     pub static_result: Option<StaticResult>,
     /// What of it is not shown.
-    pub veil: Veil,
+    pub redaction: Redaction,
 }
 
 impl Common<'_> {
@@ -169,7 +169,7 @@ impl Compiler<'_> {
     /// Puts the parts together: a lone task keeps its retry to itself, anything else is entered anew. The seed's `timeout`
     /// of an effect counts for each try; Azure's `limit.timeout` for all of them together.
     fn complete(&mut self, current: Current, made: Option<NodeKind>) {
-        self.node(current.id).veil = current.common.veil;
+        self.node(current.id).redaction = current.common.redaction;
         let replaced = current.common.static_result.clone().filter(|_| made.is_some());
         if let Some(result) = replaced {
             let kind = self.replaced_by(&current, &result);
@@ -259,7 +259,7 @@ impl Compiler<'_> {
                 self.warn_of_no_effect(key);
             }
         }
-        common.veil = object.take("secureData").map(|node| self.secure_data(node)).unwrap_or_default();
+        common.redaction = object.take("secureData").map(|node| self.secure_data(node)).unwrap_or_default();
         common.static_result = object.take("staticResult").and_then(|node| self.wanted_static_result(node));
         let concurrency = object.take("concurrency");
         object.finish(codes::UNKNOWN_KEY, "`runtimeConfiguration`", &mut self.diagnostics);

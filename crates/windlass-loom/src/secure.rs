@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass_core::plan::{Action, NodeId, NodeKind, Veil};
+use windlass_core::plan::{Action, NodeId, NodeKind, Redaction};
 use windlass_dialect::Findings;
 use windlass_syntax::{Node, Object, Span, did_you_mean, expect_list};
 
@@ -22,21 +22,21 @@ struct Tainted {
 }
 
 impl Compiler<'_> {
-    pub(crate) fn secure_data(&mut self, node: &Node) -> Veil {
-        let mut veil = Veil::default();
-        let Some(mut object) = Object::read(node, "`secureData`", &mut self.diagnostics) else { return veil };
+    pub(crate) fn secure_data(&mut self, node: &Node) -> Redaction {
+        let mut redaction = Redaction::default();
+        let Some(mut object) = Object::read(node, "`secureData`", &mut self.diagnostics) else { return redaction };
         let properties = object.take("properties");
         object.finish(codes::UNKNOWN_KEY, "`secureData`", &mut self.diagnostics);
         let Some(properties) = properties else {
             let hint = "add \"properties\": [\"inputs\", \"outputs\"]";
             self.error(codes::MISSING_KEY, node.span, "`secureData` has no `properties`", hint);
-            return veil;
+            return redaction;
         };
         for property in expect_list(properties, "`properties`", &mut self.diagnostics).unwrap_or_default() {
             let name = property.as_str().unwrap_or_default().trim();
             match PROPERTIES.iter().find(|known| known.eq_ignore_ascii_case(name)) {
-                Some(&"inputs") => veil.inputs = true,
-                Some(_) => veil.outputs = true,
+                Some(&"inputs") => redaction.inputs = true,
+                Some(_) => redaction.outputs = true,
                 None => {
                     let hint = did_you_mean(name, PROPERTIES).unwrap_or_else(|| "`inputs` or `outputs`".to_owned());
                     let message = format!("`secureData` cannot hide {}", property.describe());
@@ -44,43 +44,43 @@ impl Compiler<'_> {
                 }
             }
         }
-        veil
+        redaction
     }
 
     /// Whoever reads what is secured must not show it either: actions that only compute give it on, variables keep it, and so
     /// may the workflow's outputs.
-    pub(crate) fn spread_veils(&mut self, uses: &[Use]) {
-        let of_trigger = self.plan.veil.inputs;
-        if !of_trigger && !self.plan.nodes.iter().any(|node| node.veil.outputs) {
+    pub(crate) fn spread_redaction(&mut self, uses: &[Use]) {
+        let of_trigger = self.plan.redaction.inputs;
+        if !of_trigger && !self.plan.nodes.iter().any(|node| node.redaction.outputs) {
             return;
         }
         let mut tainted = Tainted::default();
         if of_trigger {
             for place in self.readers_of_the_trigger() {
-                self.veil_reader(place, &mut tainted);
+                self.redact_reader(place, &mut tainted);
             }
         }
         if self.any_action_read {
             // A name that is computed may be that of any action.
-            (0..self.plan.nodes.len()).for_each(|at| self.plan.nodes[at].veil = Veil { inputs: true, outputs: true });
-            self.plan.veil.outputs = true;
+            (0..self.plan.nodes.len()).for_each(|at| self.plan.nodes[at].redaction = Redaction { inputs: true, outputs: true });
+            self.plan.redaction.outputs = true;
         }
         loop {
-            let before = (self.veils(), tainted.variables.len(), tainted.loops.len());
+            let before = (self.redaction_count(), tainted.variables.len(), tainted.loops.len());
             for found in uses {
                 if self.is_secured(found, &tainted) {
-                    self.veil_reader(found.node, &mut tainted);
+                    self.redact_reader(found.node, &mut tainted);
                 }
             }
-            if before == (self.veils(), tainted.variables.len(), tainted.loops.len()) {
+            if before == (self.redaction_count(), tainted.variables.len(), tainted.loops.len()) {
                 return;
             }
         }
     }
 
-    fn veils(&self) -> (usize, bool) {
-        let count = |veil: Veil| usize::from(veil.inputs) + usize::from(veil.outputs);
-        (self.plan.nodes.iter().map(|node| count(node.veil)).sum(), self.plan.veil.outputs)
+    fn redaction_count(&self) -> (usize, bool) {
+        let count = |redaction: Redaction| usize::from(redaction.inputs) + usize::from(redaction.outputs);
+        (self.plan.nodes.iter().map(|node| count(node.redaction)).sum(), self.plan.redaction.outputs)
     }
 
     fn is_secured(&self, found: &Use, tainted: &Tainted) -> bool {
@@ -99,20 +99,20 @@ impl Compiler<'_> {
 
     fn gives_secured(&self, node: NodeId) -> bool {
         let node = self.plan.node(node);
-        node.veil.outputs || node.kind.children().into_iter().any(|child| self.gives_secured(child))
+        node.redaction.outputs || node.kind.children().into_iter().any(|child| self.gives_secured(child))
     }
 
     /// None stands for the workflow's outputs.
-    fn veil_reader(&mut self, reader: Option<NodeId>, tainted: &mut Tainted) {
+    fn redact_reader(&mut self, reader: Option<NodeId>, tainted: &mut Tainted) {
         let Some(id) = reader else {
-            self.plan.veil.outputs = true;
+            self.plan.redaction.outputs = true;
             return;
         };
         let node = &mut self.plan.nodes[id.0 as usize];
-        node.veil.inputs = true;
+        node.redaction.inputs = true;
         match &node.kind {
             NodeKind::Pipeline(pipeline) => {
-                node.veil.outputs |= !pipeline.tasks.iter().any(|task| matches!(task.action, Action::Effect(_)));
+                node.redaction.outputs |= !pipeline.tasks.iter().any(|task| matches!(task.action, Action::Effect(_)));
             }
             NodeKind::Loop(_) => drop(tainted.loops.insert(id)),
             _ => {}

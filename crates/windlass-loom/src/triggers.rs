@@ -192,7 +192,7 @@ impl Compiler<'_> {
         let Some(mut object) = Object::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else { return };
         if let Some(node) = object.take("secureData") {
             // What a trigger gets and what it gives is what the run begins with.
-            self.plan.veil.inputs |= !self.secure_data(node).is_none();
+            self.plan.redaction.inputs |= !self.secure_data(node).is_none();
         }
         object.ignore(&["paginationPolicy", "staticResult"]);
         let concurrency = object.take("concurrency");

@@ -16,7 +16,7 @@ impl Compiler<'_> {
         }
         self.warn_of_parallel_writes();
         let uses = std::mem::take(&mut self.uses);
-        self.spread_veils(&uses);
+        self.spread_redaction(&uses);
         self.warn_of_unread(&uses);
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use windlass_core::plan::{Node, NodeKind};
-use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, Reply, State, Status, veiled};
+use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, Reply, State, Status, redacted_value};
 use windlass_store::RunRow;
 use windlass_value::{Map, IterationRecords, Value};
 
@@ -55,7 +55,7 @@ impl FinalReport {
         });
         FinalReport {
             status: result.status,
-            output: if program.veils_output() { veiled() } else { result.output },
+            output: if program.redacts_output() { redacted_value() } else { result.output },
             error: result.error,
             reply: result.reply,
             steps: steps_of(program, state),
@@ -144,8 +144,8 @@ pub fn steps_of(program: &Program, state: &State) -> Vec<(Arc<str>, StepReport)>
     top.into_iter()
         .filter_map(|node| {
             let mut step = StepReport::of(scope.outcome(node)?);
-            if program.facts(node).veiled {
-                step.output = veiled();
+            if program.facts(node).redacted {
+                step.output = redacted_value();
             }
             Some((program.node(node).name.clone(), step))
         })

@@ -69,7 +69,7 @@ async fn a_failed_iteration_has_its_item_path_and_location() {
 
 /// Values that a definition hides are hidden in its turns, too.
 #[tokio::test]
-async fn where_anything_is_veiled_no_items_are_kept() {
+async fn no_items_are_retained_where_values_are_redacted() {
     let world = World::new();
     let secure = r#""runtimeConfiguration": { "secureData": { "properties": ["inputs"] } }, "inputs""#;
     world.register(&SOME_FAIL.replace(r#""inputs""#, secure)).await;

@@ -10,7 +10,7 @@ use windlass_value::{Map, Value, parse_json};
 
 use crate::http::uri;
 use crate::input::{bad, plain_text};
-use crate::secret::{Redaction, Secret};
+use crate::secret::{Redactor, Secret};
 
 /// Where aliases are looked up.
 pub trait Credentials: Send + Sync {
@@ -34,7 +34,7 @@ impl fmt::Debug for Credential {
 }
 
 /// What needs no hiding: it also helps to read in an error message.
-const OPEN: [&str; 14] = [
+const NON_SECRET_FIELDS: [&str; 14] = [
     "host", "port", "user", "username", "database", "dbname", "db", "name", "type", "header", "query", "sslmode", "in",
     "location",
 ];
@@ -89,17 +89,17 @@ impl Credential {
     }
 
     /// Finds these secrets in what others say.
-    pub(crate) fn redaction(&self) -> Redaction {
-        Redaction::new(self.texts())
+    pub(crate) fn redaction(&self) -> Redactor {
+        Redactor::new(self.secret_texts())
     }
 
     /// What of it is secret.
     pub fn secrets(&self) -> Vec<Secret> {
-        self.texts().into_iter().map(Secret::new).collect()
+        self.secret_texts().into_iter().map(Secret::new).collect()
     }
 
-    fn texts(&self) -> Vec<String> {
-        let fields = self.fields.iter().filter(|(name, _)| !OPEN.contains(&name.as_str()));
+    fn secret_texts(&self) -> Vec<String> {
+        let fields = self.fields.iter().filter(|(name, _)| !NON_SECRET_FIELDS.contains(&name.as_str()));
         let values = fields.map(|(_, value)| value.reveal().to_owned());
         let url = self.url().into_iter().flat_map(|url| {
             let password = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')).map(|(login, _)| login);
@@ -226,7 +226,7 @@ mod tests {
     fn no_secret_is_shown() {
         let all = format!("{:?} {:?}", known().find("pg-main"), known().find("bad"));
         assert!(!all.contains("canary"), "{all}");
-        assert_eq!(known().find("k8s").unwrap().redaction().text("x canary-2"), "x ***");
-        assert_eq!(known().find("pg-main").unwrap().redaction().text("x canary-1"), "x ***");
+        assert_eq!(known().find("k8s").unwrap().redaction().redact_text("x canary-2"), "x ***");
+        assert_eq!(known().find("pg-main").unwrap().redaction().redact_text("x canary-1"), "x ***");
     }
 }

@@ -8,7 +8,7 @@ use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Duration, Value};
 
 use crate::http::{ConfiguredRequest, HttpTool};
-use crate::secret::{Redaction, Secret};
+use crate::secret::{Redactor, Secret};
 
 /// Where an activity is served. The caller has put in what the settings take from the environment.
 #[derive(Clone, Debug)]
@@ -37,12 +37,12 @@ struct Inner {
     http: HttpTool,
     endpoint: Endpoint,
     method: Result<Method, ErrorInfo>,
-    redaction: Redaction,
+    redaction: Redactor,
 }
 
 impl EndpointTool {
     pub fn new(endpoint: Endpoint, http: HttpTool) -> EndpointTool {
-        let redaction = Redaction::of_headers(&endpoint.headers).with_login(&endpoint.url);
+        let redaction = Redactor::from_headers(&endpoint.headers).with_login(&endpoint.url);
         let method = method(&endpoint.method);
         EndpointTool(Arc::new(Inner { http, endpoint, method, redaction }))
     }
@@ -59,7 +59,7 @@ fn method(name: &str) -> Result<Method, ErrorInfo> {
 impl Tool for EndpointTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
         let inner = self.0.clone();
-        Box::pin(async move { inner.redaction.outcome(inner.run(&call).await.unwrap_or_else(TaskOutcome::failure)) })
+        Box::pin(async move { inner.redaction.redact_outcome(inner.run(&call).await.unwrap_or_else(TaskOutcome::failure)) })
     }
 }
 

@@ -173,7 +173,7 @@ impl HttpTool {
         let request = Request::configured(call, configured, &self.0.usual);
         let mut cancelled = call.cancelled.clone();
         let reply = self.0.run(request, cancelled.wait()).await;
-        Reply { outcome: configured.redaction.outcome(reply.outcome), ..reply }
+        Reply { outcome: configured.redaction.redact_outcome(reply.outcome), ..reply }
     }
 }
 

@@ -6,7 +6,7 @@ pub mod approval;
 mod credentials;
 #[cfg(feature = "duckdb")]
 mod duckdb;
-mod edge;
+mod secret_boundary;
 mod endpoint;
 mod http;
 mod info;
@@ -47,7 +47,7 @@ mod tls;
 #[cfg(feature = "duckdb")]
 pub use crate::duckdb::DuckdbTool;
 pub use credentials::{Credential, Credentials, NamedCredentials, auth_variable};
-pub use edge::{Edge, Sealed, Seals};
+pub use secret_boundary::{SecretBoundary, SealOutcome, SecretSealer};
 pub use endpoint::{Endpoint, EndpointTool};
 pub use http::{
     ConfiguredRequest, HttpCallTool, HttpOptions, HttpTool, StreamedReply, asking_at, escaped_header, is_secret_name,
@@ -63,7 +63,7 @@ pub use postgres::{PostgresOptions, PostgresTool};
 pub use process::{Group as ProcessGroup, environment as basic_environment};
 #[cfg(feature = "python")]
 pub use python::{PythonOptions, PythonTool};
-pub use secret::{Redaction, Secret};
+pub use secret::{Redactor, Secret};
 #[cfg(feature = "shell")]
 pub use shell::{ShellOptions, ShellTool};
 #[cfg(feature = "sqlite")]

@@ -16,7 +16,7 @@ use windlass_value::Duration;
 
 use crate::http::{ConfiguredRequest, HttpTool};
 use crate::info::{ToolInfo, field};
-use crate::secret::{Redaction, Secret};
+use crate::secret::{Redactor, Secret};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "model",
@@ -74,7 +74,7 @@ struct Inner {
     service: Result<(String, Vec<(String, Secret)>), ErrorInfo>,
     default_model: Option<String>,
     timeout: Duration,
-    redaction: Redaction,
+    redaction: Redactor,
 }
 
 impl ModelTool {
@@ -82,7 +82,7 @@ impl ModelTool {
         let service = service(&options);
         let headers = service.as_ref().map(|(_, headers)| headers.as_slice()).unwrap_or_default();
         let url = service.as_ref().map(|(url, _)| url.as_str()).unwrap_or_default();
-        let redaction = Redaction::of_headers(headers).with_login(url);
+        let redaction = Redactor::from_headers(headers).with_login(url);
         let ModelOptions { default_model, timeout, .. } = options;
         ModelTool(Arc::new(Inner { http, service, default_model, timeout, redaction }))
     }
@@ -91,7 +91,7 @@ impl ModelTool {
 impl Tool for ModelTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
         let inner = self.0.clone();
-        Box::pin(async move { inner.redaction.outcome(inner.ask(&call).await.unwrap_or_else(TaskOutcome::failure)) })
+        Box::pin(async move { inner.redaction.redact_outcome(inner.ask(&call).await.unwrap_or_else(TaskOutcome::failure)) })
     }
 }
 

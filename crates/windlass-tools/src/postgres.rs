@@ -21,7 +21,7 @@ use crate::info::{ToolInfo, field, required};
 use crate::input::{Input, in_time};
 use crate::outbound::Outbound;
 use crate::registry::Registration;
-use crate::secret::Redaction;
+use crate::secret::Redactor;
 use crate::sql::script::{self, Piece};
 use crate::sql::{self, OUTPUTS, Table, is_alone_in};
 use failure::Failure;
@@ -50,7 +50,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
     info: &INFO,
     build: |setup| {
         let options = PostgresOptions { outbound: setup.outbound.clone(), ..PostgresOptions::from_limits(setup.limits) };
-        setup.opening(PostgresTool::new(setup.credentials.clone(), options))
+        setup.with_sealed_inputs(PostgresTool::new(setup.credentials.clone(), options))
     },
 };
 
@@ -118,7 +118,7 @@ impl Inner {
             let input = Input::of("postgres", &call.input)?;
             let default = Value::from(DEFAULT_ALIAS);
             let facts = resolve(input.given("auth").unwrap_or(&default), &*self.credentials)?;
-            self.run_with(call, &input, &facts).await.map_err(|failure| failure.without(&facts.redaction()))
+            self.run_with(call, &input, &facts).await.map_err(|failure| failure.redacted(&facts.redaction()))
         };
         match done.await {
             Ok(result) => failure::success(TaskOutcome::success(result)),
@@ -260,7 +260,7 @@ async fn typed_by_values(
 }
 
 impl Failure {
-    fn without(self, secrets: &Redaction) -> Failure {
-        self.map_text(|text| secrets.text(text))
+    fn redacted(self, secrets: &Redactor) -> Failure {
+        self.map_text(|text| secrets.redact_text(text))
     }
 }

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
-use crate::secret::of_call;
+use crate::secret::call_redaction;
 
 /// What a program usually needs of an environment.
 pub fn environment(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
@@ -87,6 +87,6 @@ impl Kept {
     /// Without the secrets of the call.
     pub(crate) fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
-        if self.cut { of_call().text_cut_after(&text) } else { of_call().text(&text) }
+        if self.cut { call_redaction().redact_truncated_end(&text) } else { call_redaction().redact_text(&text) }
     }
 }

@@ -16,7 +16,7 @@ use crate::info::{ToolInfo, field, required};
 use crate::input::{Input, bad, in_time};
 use crate::process::environment;
 use crate::registry::Registration;
-use crate::secret::of_call;
+use crate::secret::call_redaction;
 use pool::{Broken, Pool};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
@@ -42,7 +42,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 
 pub(crate) const REGISTRATION: Registration = Registration {
     info: &INFO,
-    build: |setup| setup.opening(PythonTool::new(PythonOptions::from_limits(setup.limits, setup.environment))),
+    build: |setup| setup.with_sealed_inputs(PythonTool::new(PythonOptions::from_limits(setup.limits, setup.environment))),
 };
 
 /// What one engine gives to Python code.
@@ -156,7 +156,7 @@ fn pool_error(pool: &Pool, broken: Broken) -> ErrorInfo {
 fn meta(reply: &Value) -> Value {
     let cut = reply.get("cut").map(|cut| ("stdout_cut", cut.clone()));
     let printed = reply.get("printed").map(|text| match (text.as_str(), &cut) {
-        (Some(part), Some(_)) => ("stdout", Value::from(of_call().text_cut_after(part))),
+        (Some(part), Some(_)) => ("stdout", Value::from(call_redaction().redact_truncated_end(part))),
         _ => ("stdout", text.clone()),
     });
     let entries: Vec<_> = printed.into_iter().chain(cut).collect();

@@ -12,7 +12,7 @@ use crate::credentials::Credentials;
 use crate::http::HttpTool;
 use crate::info::ToolInfo;
 use crate::outbound::Outbound;
-use crate::sealed::Opening;
+use crate::sealed::SealedInputTool;
 
 /// What constructors of tools may use.
 pub(crate) struct ToolSetup<'a> {
@@ -27,8 +27,8 @@ pub(crate) struct ToolSetup<'a> {
 
 impl ToolSetup<'_> {
     /// The tool with the sealed parts of its input opened before each call.
-    pub(crate) fn opening(&self, tool: impl Tool + 'static) -> Arc<dyn Tool> {
-        Arc::new(Opening::new(tool, self.credentials))
+    pub(crate) fn with_sealed_inputs(&self, tool: impl Tool + 'static) -> Arc<dyn Tool> {
+        Arc::new(SealedInputTool::new(tool, self.credentials))
     }
 }
 

@@ -10,7 +10,7 @@ use windlass_value::{Map, Value};
 
 use crate::credentials::{Credential, Credentials};
 use crate::input::{bad, plain_text};
-use crate::secret::Redaction;
+use crate::secret::Redactor;
 
 /// The key of the inputs that holds the notes.
 const SEALED: &str = "sealed";
@@ -19,18 +19,18 @@ const SEALED: &str = "sealed";
 pub(crate) const SEALED_HEADERS: &str = "sealed_headers";
 
 /// A tool whose inputs may hold sealed texts.
-pub(crate) struct Opening<T> {
+pub(crate) struct SealedInputTool<T> {
     tool: T,
     credentials: Arc<dyn Credentials>,
 }
 
-impl<T> Opening<T> {
-    pub(crate) fn new(tool: T, credentials: &Arc<dyn Credentials>) -> Opening<T> {
-        Opening { tool, credentials: credentials.clone() }
+impl<T> SealedInputTool<T> {
+    pub(crate) fn new(tool: T, credentials: &Arc<dyn Credentials>) -> SealedInputTool<T> {
+        SealedInputTool { tool, credentials: credentials.clone() }
     }
 }
 
-impl<T: Tool> Tool for Opening<T> {
+impl<T: Tool> Tool for SealedInputTool<T> {
     fn call(&self, mut call: ToolCall) -> ToolFuture {
         if call.input.get(SEALED).is_none() {
             return self.tool.call(call);
@@ -42,7 +42,7 @@ impl<T: Tool> Tool for Opening<T> {
                 // Tools that keep parts of texts strike secrets out before they cut.
                 #[cfg(feature = "process")]
                 let running = secrets.clone().during(running);
-                Box::pin(async move { secrets.outcome(running.await) })
+                Box::pin(async move { secrets.redact_outcome(running.await) })
             }
             Err(error) => Box::pin(std::future::ready(TaskOutcome::failure(error))),
         }
@@ -50,7 +50,7 @@ impl<T: Tool> Tool for Opening<T> {
 }
 
 /// The inputs with every text in its place.
-fn open(input: &Value, credentials: &dyn Credentials) -> Result<(Value, Redaction), ErrorInfo> {
+fn open(input: &Value, credentials: &dyn Credentials) -> Result<(Value, Redactor), ErrorInfo> {
     let odd = || bad("`sealed` says nothing that can be opened");
     let mut map = input.as_map().cloned().unwrap_or_default();
     let notes = map.remove(SEALED);
@@ -82,7 +82,7 @@ fn open(input: &Value, credentials: &dyn Credentials) -> Result<(Value, Redactio
         map.insert(SEALED_HEADERS, Value::list(headers));
         whole = Value::map(map);
     }
-    Ok((whole, Redaction::new(secrets)))
+    Ok((whole, Redactor::new(secrets)))
 }
 
 fn secret(piece: &Value, credentials: &dyn Credentials) -> Result<String, ErrorInfo> {
@@ -94,7 +94,7 @@ fn secret(piece: &Value, credentials: &dyn Credentials) -> Result<String, ErrorI
 /// The text that a field of a credential holds.
 pub(crate) fn field_of(alias: &str, field: &str, credentials: &dyn Credentials) -> Result<String, ErrorInfo> {
     let facts = credentials.find(alias)?;
-    facts.sealed(field).map(str::to_owned).ok_or_else(|| {
+    facts.secret_field(field).map(str::to_owned).ok_or_else(|| {
         let what = if field.is_empty() { "secret of its own".to_owned() } else { format!("field `{field}`") };
         ErrorInfo::new("BadCredential", "auth", format!("the credential `{alias}` has no {what}"))
             .hint("give it as a JSON object with that field, or as the text itself")
@@ -124,7 +124,7 @@ fn placed(value: Value, at: &[Value], text: String) -> Option<Value> {
 impl Credential {
     /// One field; without a name the one that a lone secret is kept under. A credential that is nothing but a text has it
     /// under every name.
-    fn sealed(&self, field: &str) -> Option<&str> {
+    fn secret_field(&self, field: &str) -> Option<&str> {
         let lower = field.to_ascii_lowercase();
         let name = lower.strip_prefix("db_").unwrap_or(&lower);
         match name {
@@ -160,7 +160,7 @@ mod tests {
             *noted.lock().unwrap() = to_json(&call.input);
             async move { TaskOutcome::success(call.input) }
         });
-        let tool = Opening::new(Inner(tools), &known());
+        let tool = SealedInputTool::new(Inner(tools), &known());
         let call = ToolCall::alone(parse_json(input).unwrap());
         let outcome = tool.call(call).await;
         let saw = saw.lock().unwrap().clone();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn opened_for_the_tool_and_for_nobody_else() {
+    async fn secrets_are_opened_for_the_tool_and_redacted_from_its_outcome() {
         for (input, saw) in [
             (
                 r#"{"headers": {"authorization": null}, "sealed": [{"at": ["headers", "authorization"], "parts": [{"text": "Bearer "}, {"credential": "api", "field": "api_key"}]}]}"#,
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_opened_is_not_called() {
+    async fn a_tool_is_not_called_if_a_secret_cannot_be_opened() {
         for (input, code) in [
             (
                 r#"{"a": null, "sealed": [{"at": ["a"], "parts": [{"credential": "nobody", "field": "x"}]}]}"#,

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "process")]
 #[cfg_attr(not(feature = "python"), allow(dead_code, reason = "only interpreters keep the ends of texts"))]
-mod cut;
+mod truncated;
 mod forms;
 
 use std::fmt;
@@ -14,8 +14,8 @@ use windlass_value::{Map, Value, to_json};
 use crate::http::uri;
 use aho_corasick::AhoCorasick;
 #[cfg(feature = "process")]
-pub(crate) use cut::of_call;
-use forms::{Digits, find_escaped, forms, lines, meant, secrets_in};
+pub(crate) use truncated::call_redaction;
+use forms::{SecretDigits, find_escaped, forms, lines, meant, secrets_in};
 
 /// A value from the settings. It shows as `***` when what holds it is printed for debugging.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,11 +49,11 @@ impl fmt::Debug for Secret {
 
 /// What is shorter is part of ordinary text and numbers, which would be blotted out with it.
 const LENGTH_MIN: usize = 8;
-const STRUCK: &str = "***";
+const REDACTED: &str = "***";
 
 /// Finds secrets in what a server sends back.
 #[derive(Clone, Default)]
-pub struct Redaction(Arc<Needles>);
+pub struct Redactor(Arc<Needles>);
 
 #[derive(Default)]
 struct Needles {
@@ -61,7 +61,7 @@ struct Needles {
     forms: Vec<String>,
     /// As they are, to be found among escapes.
     texts: Vec<String>,
-    digits: Vec<Digits>,
+    digits: Vec<SecretDigits>,
     /// Those that cannot be found, because they are too short.
     short: Vec<String>,
     /// Finds any form, and any text, in one go.
@@ -69,33 +69,33 @@ struct Needles {
     any_text: Option<AhoCorasick>,
 }
 
-impl Redaction {
+impl Redactor {
     /// For values of the settings: those that are not plain, and what follows a scheme such as `Bearer` in them.
-    pub fn of_secrets<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Redaction {
+    pub fn from_secrets<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Redactor {
         let secret = secrets.into_iter().filter(|secret| !secret.is_plain);
-        Redaction::of_values(secret.map(Secret::reveal))
+        Redactor::from_header_values(secret.map(Secret::reveal))
     }
 
     /// For headers from the settings.
-    pub fn of_headers(headers: &[(String, Secret)]) -> Redaction {
+    pub fn from_headers(headers: &[(String, Secret)]) -> Redactor {
         let secret = headers.iter().map(|(_, value)| value).filter(|value| !value.is_plain);
-        Redaction::of_values(secret.map(Secret::reveal))
+        Redactor::from_header_values(secret.map(Secret::reveal))
     }
 
     /// For the values of headers: all of it, and what follows a scheme such as `Bearer`.
-    pub(crate) fn of_values<'a>(values: impl Iterator<Item = &'a str>) -> Redaction {
-        Redaction::new(values.flat_map(secrets_in))
+    pub(crate) fn from_header_values<'a>(values: impl Iterator<Item = &'a str>) -> Redactor {
+        Redactor::new(values.flat_map(secrets_in))
     }
 
     /// With the login that an address of the settings holds.
-    pub fn with_login(&self, url: &str) -> Redaction {
+    pub fn with_login(&self, url: &str) -> Redactor {
         let Some((user, password)) = uri::login(url) else { return self.clone() };
         let both = format!("{user}:{password}");
-        Redaction::new(self.0.texts.iter().chain(&self.0.short).cloned().chain([both, password]))
+        Redactor::new(self.0.texts.iter().chain(&self.0.short).cloned().chain([both, password]))
     }
 
     /// For texts that are secrets as they stand.
-    pub fn new(secrets: impl IntoIterator<Item = String>) -> Redaction {
+    pub fn new(secrets: impl IntoIterator<Item = String>) -> Redactor {
         let (mut texts, short): (Vec<String>, Vec<String>) = secrets
             .into_iter()
             .filter(|secret| !secret.is_empty())
@@ -108,20 +108,20 @@ impl Redaction {
         all.retain(|form| form.chars().count() >= LENGTH_MIN);
         all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         all.dedup();
-        let digits = texts.iter().filter_map(|text| Digits::of(text)).collect();
+        let digits = texts.iter().filter_map(|text| SecretDigits::of(text)).collect();
         let (any_form, any_text) = (finder(&all), finder(&texts));
-        Redaction(Arc::new(Needles { forms: all, texts, digits, short, any_form, any_text }))
+        Redactor(Arc::new(Needles { forms: all, texts, digits, short, any_form, any_text }))
     }
 
     /// With the secrets of another.
     #[cfg_attr(not(feature = "process"), allow(dead_code, reason = "only programs keep parts of texts"))]
-    pub(crate) fn with(&self, other: &Redaction) -> Redaction {
+    pub(crate) fn with(&self, other: &Redactor) -> Redactor {
         let secrets =
-            |redaction: &Redaction| redaction.0.texts.iter().chain(&redaction.0.short).cloned().collect::<Vec<_>>();
+            |redaction: &Redactor| redaction.0.texts.iter().chain(&redaction.0.short).cloned().collect::<Vec<_>>();
         match (self.is_empty(), other.is_empty()) {
             (true, _) => other.clone(),
             (_, true) => self.clone(),
-            _ => Redaction::new(secrets(self).into_iter().chain(secrets(other))),
+            _ => Redactor::new(secrets(self).into_iter().chain(secrets(other))),
         }
     }
 
@@ -131,19 +131,19 @@ impl Redaction {
     }
 
     /// The text without secrets.
-    pub fn text(&self, text: &str) -> String {
-        if !self.is_in(text) {
+    pub fn redact_text(&self, text: &str) -> String {
+        if !self.is_contained_in(text) {
             return text.to_owned();
         }
-        let struck = self.0.forms.iter().fold(text.to_owned(), |text, form| match text.contains(form.as_str()) {
-            true => text.replace(form.as_str(), STRUCK),
+        let redacted = self.0.forms.iter().fold(text.to_owned(), |text, form| match text.contains(form.as_str()) {
+            true => text.replace(form.as_str(), REDACTED),
             false => text,
         });
-        self.0.texts.iter().fold(struck, |text, secret| without_escaped(text, secret))
+        self.0.texts.iter().fold(redacted, |text, secret| redact_escaped(text, secret))
     }
 
     /// How many bytes at the end of a text may be the beginning of a secret, of which the rest is still to come.
-    pub fn begun(&self, text: &str) -> usize {
+    pub fn partial_match_len(&self, text: &str) -> usize {
         let begun = |form: &str| {
             let starts = form.char_indices().rev().map(|(at, _)| at).filter(|at| *at > 0);
             starts.into_iter().find(|at| text.ends_with(&form[..*at])).unwrap_or(0)
@@ -152,28 +152,28 @@ impl Redaction {
     }
 
     /// The value without secrets.
-    pub fn value(&self, value: &Value) -> Value {
+    pub fn redact_value(&self, value: &Value) -> Value {
         match value {
             _ if self.0.texts.is_empty() => value.clone(),
-            Value::Str(text) if self.is_in(text) => Value::from(self.text(text)),
-            Value::List(items) => Value::list(items.iter().map(|item| self.value(item)).collect()),
+            Value::Str(text) if self.is_contained_in(text) => Value::from(self.redact_text(text)),
+            Value::List(items) => Value::list(items.iter().map(|item| self.redact_value(item)).collect()),
             Value::Map(map) => {
-                let clean: Map = map.iter().map(|(key, value)| (self.shared(key), self.value(value))).collect();
+                let clean: Map = map.iter().map(|(key, value)| (self.redact_shared(key), self.redact_value(value))).collect();
                 Value::map(clean)
             }
-            Value::Int(_) | Value::Float(_) | Value::Big(_) if self.is_number(value) => Value::from(STRUCK),
+            Value::Int(_) | Value::Float(_) | Value::Big(_) if self.is_secret_number(value) => Value::from(REDACTED),
             other => other.clone(),
         }
     }
 
     /// All of an outcome that somebody can see or that is written down.
-    pub fn outcome(&self, outcome: TaskOutcome) -> TaskOutcome {
-        let again = outcome.again.map(|again| Again { input: self.value(&again.input), ..again });
+    pub fn redact_outcome(&self, outcome: TaskOutcome) -> TaskOutcome {
+        let again = outcome.again.map(|again| Again { input: self.redact_value(&again.input), ..again });
         TaskOutcome {
-            output: self.value(&outcome.output),
-            error: outcome.error.map(|error| self.error(error)),
-            meta: self.value(&outcome.meta),
-            facts: self.value(&outcome.facts),
+            output: self.redact_value(&outcome.output),
+            error: outcome.error.map(|error| self.redact_error(error)),
+            meta: self.redact_value(&outcome.meta),
+            facts: self.redact_value(&outcome.facts),
             again,
             // Tools that are given secrets send nothing and wait for nobody.
             beside: None,
@@ -182,26 +182,26 @@ impl Redaction {
         }
     }
 
-    fn error(&self, error: ErrorInfo) -> ErrorInfo {
-        let hint = error.hint.as_ref().map(|hint| self.shared(hint));
+    fn redact_error(&self, error: ErrorInfo) -> ErrorInfo {
+        let hint = error.hint.as_ref().map(|hint| self.redact_shared(hint));
         // Where nobody has replied, there is nothing to be struck out.
         let unreached = matches!(&*error.kind, "connection" | "timeout");
         let hint = if !self.0.short.is_empty() && !unreached { Some(with_warning(hint)) } else { hint };
-        let (code, message) = (self.shared(&error.code), self.shared(&error.message));
+        let (code, message) = (self.redact_shared(&error.code), self.redact_shared(&error.message));
         ErrorInfo { code, message, hint, ..error }
     }
 
-    fn shared(&self, text: &Arc<str>) -> Arc<str> {
-        if self.is_in(text) { self.text(text).into() } else { text.clone() }
+    fn redact_shared(&self, text: &Arc<str>) -> Arc<str> {
+        if self.is_contained_in(text) { self.redact_text(text).into() } else { text.clone() }
     }
 
-    pub(crate) fn is_in(&self, text: &str) -> bool {
+    pub(crate) fn is_contained_in(&self, text: &str) -> bool {
         let found = |finder: &Option<AhoCorasick>, bytes: &[u8]| finder.as_ref().is_some_and(|any| any.is_match(bytes));
         found(&self.0.any_form, text.as_bytes())
             || (self.0.any_text.is_some() && may_be_escaped(text) && found(&self.0.any_text, &meant(text)))
     }
 
-    fn is_number(&self, number: &Value) -> bool {
+    fn is_secret_number(&self, number: &Value) -> bool {
         !self.0.digits.is_empty() && {
             let text = to_json(number);
             self.0.digits.iter().any(|digits| digits.are_in(&text, number.as_f64()))
@@ -220,18 +220,18 @@ fn with_warning(hint: Option<Arc<str>>) -> Arc<str> {
     }
 }
 
-fn without_escaped(text: String, secret: &str) -> String {
+fn redact_escaped(text: String, secret: &str) -> String {
     if !may_be_escaped(&text) {
         return text;
     }
-    let (mut struck, mut at) = (String::new(), 0);
+    let (mut redacted, mut at) = (String::new(), 0);
     while let Some(range) = find_escaped(&text, at, secret) {
-        struck.push_str(&text[at..range.start]);
-        struck.push_str(STRUCK);
+        redacted.push_str(&text[at..range.start]);
+        redacted.push_str(REDACTED);
         at = range.end;
     }
-    struck.push_str(&text[at..]);
-    struck
+    redacted.push_str(&text[at..]);
+    redacted
 }
 
 /// Too many or too large ones for it cannot be: these are few and short.
@@ -250,19 +250,19 @@ mod tests {
     use super::*;
 
     fn clean(secret: &str, json: &str) -> String {
-        to_json(&Redaction::new([secret.to_owned()]).value(&parse_json(json).unwrap()))
+        to_json(&Redactor::new([secret.to_owned()]).redact_value(&parse_json(json).unwrap()))
     }
 
     #[test]
     fn secrets_are_taken_out_wherever_they_are() {
-        let redaction = Redaction::new(["hush-hush".to_owned(), "hush-hush-hush".to_owned(), "blue".to_owned()]);
+        let redaction = Redactor::new(["hush-hush".to_owned(), "hush-hush-hush".to_owned(), "blue".to_owned()]);
         let value = parse_json(r#"{"hush-hush": ["a hush-hush-hush b", {"x": "no blue"}], "n": 1}"#).unwrap();
-        assert_eq!(to_json(&redaction.value(&value)), r#"{"***":["a *** b",{"x":"no blue"}],"n":1}"#);
+        assert_eq!(to_json(&redaction.redact_value(&value)), r#"{"***":["a *** b",{"x":"no blue"}],"n":1}"#);
         assert_eq!(format!("{:?} {:?}", Secret::new("hush"), Secret::plain("blue")), "*** ***");
     }
 
     #[test]
-    fn in_every_form() {
+    fn secrets_are_redacted_in_every_form() {
         for (secret, text, expected) in [
             ("sk-Ab/c+d==", r#""x=sk-Ab%2Fc%2Bd%3D%3D&y""#, r#""x=***&y""#),
             ("sk-Ab/c+d==", r#""x=sk-Ab%2fc+d==&y""#, r#""x=***&y""#),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn in_base64_wherever_it_begins() {
+    fn secrets_are_redacted_in_base64_at_every_offset() {
         use base64::Engine;
         use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
         let secret = "sk-canary?0123456789>";
@@ -290,34 +290,34 @@ mod tests {
             for after in ["", ":", "::", ":::"] {
                 let whole = format!("{before}{secret}{after}");
                 for text in [STANDARD.encode(&whole), URL_SAFE_NO_PAD.encode(&whole)] {
-                    let struck = Redaction::new([secret.to_owned()]).text(&text);
-                    assert!(struck.contains(STRUCK) && struck.len() < 24, "{struck}");
+                    let redacted = Redactor::new([secret.to_owned()]).redact_text(&text);
+                    assert!(redacted.contains(REDACTED) && redacted.len() < 24, "{redacted}");
                 }
             }
         }
     }
 
     #[test]
-    fn every_part_of_an_outcome_is_struck() {
+    fn every_part_of_an_outcome_is_redacted() {
         let told = || parse_json(r#"{"x": "a hush-hush b"}"#).unwrap();
         let again = Some(Again { input: told(), after: windlass_value::Duration::ZERO });
         let error = Some(ErrorInfo::new("hush-hush", "y", "hush-hush"));
         let outcome = TaskOutcome { error, meta: told(), again, facts: told(), ..TaskOutcome::success(told()) };
-        let struck = Redaction::new(["hush-hush".to_owned()]).outcome(outcome);
-        assert!(!format!("{struck:?}").contains("hush"), "{struck:?}");
+        let redacted = Redactor::new(["hush-hush".to_owned()]).redact_outcome(outcome);
+        assert!(!format!("{redacted:?}").contains("hush"), "{redacted:?}");
     }
 
     #[test]
-    fn short_secrets_are_warned_of() {
+    fn short_secrets_produce_a_warning() {
         let failure = TaskOutcome::failure(ErrorInfo::new("x", "y", "blue").hint("look"));
-        let redaction = Redaction::of_headers(&[("a".to_owned(), Secret::new("blue"))]);
-        let outcome = redaction.outcome(redaction.outcome(failure.clone()));
+        let redaction = Redactor::from_headers(&[("a".to_owned(), Secret::new("blue"))]);
+        let outcome = redaction.redact_outcome(redaction.redact_outcome(failure.clone()));
         let error = outcome.error.unwrap();
         assert_eq!((&*error.message, error.hint.unwrap().matches("fewer than 8").count()), ("blue", 1));
         // Nobody has replied: there is nothing to strike them out of.
         let unreached = TaskOutcome::failure(ErrorInfo::new("x", "connection", "gone").hint("look"));
-        assert_eq!(redaction.outcome(unreached.clone()), unreached);
-        let plain = Redaction::of_headers(&[("a".to_owned(), Secret::plain("blue"))]);
-        assert_eq!(plain.outcome(failure.clone()), failure);
+        assert_eq!(redaction.redact_outcome(unreached.clone()), unreached);
+        let plain = Redactor::from_headers(&[("a".to_owned(), Secret::plain("blue"))]);
+        assert_eq!(plain.redact_outcome(failure.clone()), failure);
     }
 }

@@ -18,7 +18,7 @@ use crate::info::{ToolInfo, field};
 use crate::input::{Input, Stopped, bad, in_time, plain_text};
 use crate::process::{Group, Kept, environment};
 use crate::registry::Registration;
-use crate::secret::of_call;
+use crate::secret::call_redaction;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "shell",
@@ -52,7 +52,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 
 pub(crate) const REGISTRATION: Registration = Registration {
     info: &INFO,
-    build: |setup| setup.opening(ShellTool::new(ShellOptions::from_limits(setup.limits, setup.environment))),
+    build: |setup| setup.with_sealed_inputs(ShellTool::new(ShellOptions::from_limits(setup.limits, setup.environment))),
 };
 
 /// What one engine gives to the programs it starts.
@@ -223,7 +223,7 @@ fn text(input: &Input<'_>) -> Result<String, ErrorInfo> {
 
 /// The first line, for messages.
 fn short(text: &str) -> String {
-    let text = of_call().text(text);
+    let text = call_redaction().redact_text(text);
     let line = text.trim().lines().next().unwrap_or_default();
     let cut: String = line.chars().take(60).collect();
     if cut.len() < text.trim().len() { format!("{cut}…") } else { cut }

@@ -37,7 +37,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 };
 
 pub(crate) const REGISTRATION: Registration =
-    Registration { info: &INFO, build: |setup| setup.opening(SqliteTool::with_limits(setup.limits)) };
+    Registration { info: &INFO, build: |setup| setup.with_sealed_inputs(SqliteTool::with_limits(setup.limits)) };
 
 const MAX_IDLE: usize = 4;
 const MEMORY: &str = ":memory:";

@@ -63,7 +63,7 @@ async fn bodies_and_parameters_have_the_names_that_playbooks_use() {
 }
 
 #[tokio::test]
-async fn aliases_let_in_and_are_never_shown() {
+async fn credentials_authenticate_and_are_redacted() {
     let service = support::service();
     for auth in ["bearer", "bare", "basic", "header", "query", "odd", "unknown"] {
         let outcome = send(&service, "/json/x", &format!(r#", "auth": "{auth}""#)).await;

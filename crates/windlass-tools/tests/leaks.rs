@@ -53,7 +53,7 @@ fn json(status: u16, body: &str) -> String {
 }
 
 /// Every form of the secret that must be nowhere.
-fn assert_silent(secret: &str, outcome: &TaskOutcome) {
+fn assert_redacted(secret: &str, outcome: &TaskOutcome) {
     let told = format!(
         "{} {} {} {}",
         all_of(outcome),
@@ -88,7 +88,7 @@ async fn served(secret: &str, replies: Vec<String>) -> TaskOutcome {
     let outcome = EndpointTool::new(endpoint(format!("{url}/x"), secret), tool()).call(call("1")).await;
     let requests = server.await.unwrap();
     assert!(requests[0].contains(&format!("authorization: Bearer {secret}\r\n")), "{}", requests[0]);
-    assert_silent(secret, &outcome);
+    assert_redacted(secret, &outcome);
     outcome
 }
 
@@ -97,7 +97,7 @@ fn location(status: u16, to: &str) -> String {
 }
 
 #[tokio::test]
-async fn endpoints_tell_no_secret() {
+async fn endpoint_secrets_are_redacted() {
     let escaped = KEY.replace('/', "%2F");
     let long = "x".repeat(190);
     for (replies, code) in [
@@ -134,21 +134,21 @@ async fn endpoints_tell_no_secret() {
 }
 
 #[tokio::test]
-async fn a_poll_tells_no_secret() {
+async fn secrets_are_redacted_while_polling() {
     let (url, server) = replying(vec![location(202, "/job/1"), location(202, &format!("/job/{KEY}"))]).await;
     let tool = EndpointTool::new(endpoint(url, KEY), tool());
     let accepted = tool.call(call("1")).await;
-    assert_silent(KEY, &accepted);
+    assert_redacted(KEY, &accepted);
     let input = accepted.again.unwrap().input;
     let outcome = tool.call(ToolCall { input, goes_on: true, ..call("1") }).await;
     assert_eq!(class(&outcome).0, "BadLocation");
     assert!(error(&outcome).message.contains("holds a secret"), "{outcome:?}");
-    assert_silent(KEY, &outcome);
+    assert_redacted(KEY, &outcome);
     server.await.unwrap();
 }
 
 #[tokio::test]
-async fn models_tell_no_secret() {
+async fn model_secrets_are_redacted() {
     let (start, end) = KEY.split_at(9);
     let parts = format!(r#"[{{"text": "a {start}"}}, {{"text": "{end} b"}}]"#);
     let answer = |content: &str| format!(r#"{{"choices": [{{"message": {{"content": {content}}}}}]}}"#);
@@ -173,7 +173,7 @@ async fn models_tell_no_secret() {
             ..ModelOptions::default()
         };
         let outcome = ModelTool::new(options, tool()).call(call(r#"{"prompt": "x"}"#)).await;
-        assert_silent(secret, &outcome);
+        assert_redacted(secret, &outcome);
         assert!(server.await.unwrap()[0].contains(&format!("authorization: Bearer {secret}\r\n")));
     }
 }

@@ -255,7 +255,7 @@ async fn inputs_that_cannot_be_asked() {
 }
 
 #[tokio::test]
-async fn the_key_is_never_seen() {
+async fn the_key_is_redacted() {
     let options = model_options("http://127.0.0.1:1/v1");
     assert!(!format!("{options:?}").contains("canary"), "{options:?}");
     let telling = [

@@ -256,7 +256,7 @@ async fn refusals_have_their_sqlstate() {
 }
 
 #[tokio::test]
-async fn credentials_lead_in_and_are_never_shown() {
+async fn credentials_authenticate_and_are_redacted() {
     let tool = tool();
     let ask_as =
         async |auth: &str| ask(&tool, &format!(r#"{{"auth": {auth}, "statements": ["select 7 as x"]}}"#)).await;

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod cut;
 mod endpoint;
 mod http_call;
 mod leaks;
@@ -16,3 +15,4 @@ mod python;
 mod shell;
 mod sqlite;
 mod support;
+mod truncation;

@@ -7,7 +7,7 @@ use windlass_value::{Map, Value, parse_json};
 
 use super::price::Price;
 use super::schema::Schema;
-use windlass_tools::Redaction;
+use windlass_tools::Redactor;
 
 /// Malformed arguments are kept up to here, so that the model can be told what it has sent.
 const MAX_RAW_CHARS: usize = 2_000;
@@ -150,7 +150,7 @@ impl Answer {
         self,
         price: Option<Price>,
         checked: Option<(&str, Schema)>,
-        redaction: &Redaction,
+        redaction: &Redactor,
     ) -> TaskOutcome {
         let stop = self.stop.unwrap_or(Stop::End);
         // Not every service says that it calls tools.
@@ -161,7 +161,7 @@ impl Answer {
         for (index, call) in self.calls.into_iter().enumerate() {
             let id = own_id(call.id, index, &mut taken);
             // Problems show a part of them: half of a secret is still one.
-            let (arguments, mut problem) = arguments(&redaction.text(&call.arguments), stop);
+            let (arguments, mut problem) = arguments(&redaction.redact_text(&call.arguments), stop);
             if let Some((_, schema)) = checked.as_ref().filter(|(tool, _)| problem.is_none() && *tool == call.name) {
                 problem = schema.check(&arguments).await;
             }

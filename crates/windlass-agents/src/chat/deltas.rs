@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_value::Value;
 
-use windlass_tools::Redaction;
+use windlass_tools::Redactor;
 
 /// At most one event in this time.
 const EVERY: Duration = Duration::from_millis(100);
@@ -15,7 +15,7 @@ pub(super) type Publisher<'a> = &'a (dyn Fn(Value) + Sync);
 pub(super) struct Deltas<'a> {
     /// None: nobody wants to hear it.
     publish: Option<Publisher<'a>>,
-    redaction: &'a Redaction,
+    redaction: &'a Redactor,
     pending: String,
     is_reasoning: bool,
     published_at: Option<Instant>,
@@ -23,7 +23,7 @@ pub(super) struct Deltas<'a> {
 }
 
 impl<'a> Deltas<'a> {
-    pub(super) fn new(publish: Option<Publisher<'a>>, redaction: &'a Redaction) -> Deltas<'a> {
+    pub(super) fn new(publish: Option<Publisher<'a>>, redaction: &'a Redactor) -> Deltas<'a> {
         Deltas { publish, redaction, pending: String::new(), is_reasoning: false, published_at: None, due: None }
     }
 
@@ -51,14 +51,14 @@ impl<'a> Deltas<'a> {
     pub(super) fn flush(&mut self, is_end: bool, now: Instant) {
         self.due = None;
         let Some(publish) = self.publish.filter(|_| !self.pending.is_empty()) else { return };
-        let held = if is_end { 0 } else { self.redaction.begun(&self.pending) };
+        let held = if is_end { 0 } else { self.redaction.partial_match_len(&self.pending) };
         let rest = self.pending.split_off(self.pending.len() - held);
         let text = std::mem::replace(&mut self.pending, rest);
         if text.is_empty() {
             return;
         }
         self.published_at = Some(now);
-        let mut data = vec![("delta", Value::from(self.redaction.text(&text)))];
+        let mut data = vec![("delta", Value::from(self.redaction.redact_text(&text)))];
         if self.is_reasoning {
             data.push(("reasoning", true.into()));
         }
@@ -78,7 +78,7 @@ mod tests {
     fn tokens_are_published_in_batches() {
         let published = Mutex::new(Vec::new());
         let publish = |data: Value| published.lock().unwrap().push(to_json(&data));
-        let redaction = Redaction::new(["sk-canary-0123".to_owned()]);
+        let redaction = Redactor::new(["sk-canary-0123".to_owned()]);
         let mut deltas = Deltas::new(Some(&publish), &redaction);
         let begin = Instant::now();
         let at = |ms: u64| begin + Duration::from_millis(ms);

@@ -194,6 +194,6 @@ pub(super) fn truncated(chosen: &Chosen) -> ErrorInfo {
 /// Cut only after secrets are taken out: half of one is still one.
 fn one_line(chosen: &Chosen, text: &str, max_chars: usize) -> String {
     let read: String = text.trim().chars().take(MAX_READ_CHARS).collect();
-    let clean = chosen.redaction.text(&read);
+    let clean = chosen.redaction.redact_text(&read);
     clean.chars().map(|c| if c.is_control() { ' ' } else { c }).take(max_chars).collect()
 }

@@ -11,7 +11,7 @@ use windlass_testing::mock::{MockOptions, MockService, Script};
 use super::ChatOptions;
 use super::providers::{PLAIN, Protocol};
 use super::service::{Chosen, address};
-use windlass_tools::{HttpOptions, HttpTool, Outbound, Redaction};
+use windlass_tools::{HttpOptions, HttpTool, Outbound, Redactor};
 
 /// The variable that names a file for what scripted models are asked, one line of JSON each.
 const LOG: &str = "WINDLASS_SCRIPT_LOG";
@@ -39,7 +39,7 @@ impl Scripted {
             model: format!("scripted:{file}"),
             url: address(&base, Protocol::OpenAi),
             headers: Vec::new(),
-            redaction: Redaction::default(),
+            redaction: Redactor::default(),
             stream: true,
             max_tokens: None,
             quirks: PLAIN,

@@ -5,7 +5,7 @@ use windlass_syntax::{did_you_mean, list_of};
 
 use super::ChatOptions;
 use super::providers::{PLAIN, PROVIDERS, Protocol, Provider, Quirks, guessed};
-use windlass_tools::{Redaction, Secret};
+use windlass_tools::{Redactor, Secret};
 
 /// A service of the settings, or what they change about a known one. What is not given stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,7 +51,7 @@ pub(super) struct Chosen {
     pub(super) model: String,
     pub(super) url: String,
     pub(super) headers: Vec<(String, Secret)>,
-    pub(super) redaction: Redaction,
+    pub(super) redaction: Redactor,
     pub(super) stream: bool,
     pub(super) max_tokens: Option<u64>,
     pub(super) quirks: Quirks,
@@ -151,7 +151,7 @@ fn reach(
     };
     let headers = headers(options, protocol, quirks, key, own)?;
     let url = address(&base, protocol);
-    let redaction = Redaction::of_headers(&headers).with_login(&url);
+    let redaction = Redactor::from_headers(&headers).with_login(&url);
     Ok(Chosen {
         provider: prefix.to_owned(),
         protocol,

@@ -47,7 +47,7 @@ pub(crate) fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
         };
         // Watched before they are looked at: what changes in between is looked at again.
         let watcher = Watcher::new(&roots)?;
-        let gate = Arc::new(crate::secrets::seals(&settings).lenient());
+        let gate = Arc::new(crate::secrets::sealer(&settings).lenient());
         let tools = crate::tools::trusted(&settings)?;
         let base = Base::open(plan, &tools, &crate::secrets::edge(&settings)?, gate)?;
         let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), Vec::new())), &front).await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_runtime::new_run_id;
 use windlass_server::workers::{Ask, Labels};
 use windlass_syntax::did_you_mean;
-use windlass_tools::Redaction;
+use windlass_tools::Redactor;
 
 use crate::args::{self, Global};
 use crate::config::Settings;
@@ -50,7 +50,7 @@ pub(crate) fn worker(global: &Global, args: &args::Worker) -> Result<Exit, Failu
             free: None,
             wait_ms: 0,
         };
-        let secrets = Redaction::of_secrets([&token]);
+        let secrets = Redactor::from_secrets([&token]);
         let worker = Arc::new(Worker::new(client, tools, ask, secrets, limits));
         worker.run(&mut interrupts, Duration::from_secs(args.drain_seconds)).await
     })

@@ -8,7 +8,7 @@ use windlass_agents::{McpServer, Reach, is_server_name};
 use windlass_tools::basic_environment;
 use windlass_value::Duration;
 
-use super::Secret;
+use super::SecretSetting;
 use super::services::{http_address, read, span, wrong_kind};
 use crate::failure::Failure;
 
@@ -23,8 +23,8 @@ pub(crate) struct Mcp {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Place {
-    Program { command: String, args: Vec<String>, env: BTreeMap<String, Secret>, folder: Option<PathBuf> },
-    Url { url: String, headers: BTreeMap<String, Secret> },
+    Program { command: String, args: Vec<String>, env: BTreeMap<String, SecretSetting>, folder: Option<PathBuf> },
+    Url { url: String, headers: BTreeMap<String, SecretSetting> },
 }
 
 #[derive(Deserialize)]
@@ -34,11 +34,11 @@ struct Entry {
     #[serde(default)]
     args: Vec<String>,
     #[serde(default)]
-    env: BTreeMap<String, Secret>,
+    env: BTreeMap<String, SecretSetting>,
     folder: Option<PathBuf>,
     url: Option<String>,
     #[serde(default)]
-    headers: BTreeMap<String, Secret>,
+    headers: BTreeMap<String, SecretSetting>,
     timeout: Option<String>,
     #[serde(default)]
     optional: bool,
@@ -91,7 +91,7 @@ impl Mcp {
             Place::Program { env, .. } => env,
             Place::Url { headers, .. } => headers,
         };
-        entries.iter().filter_map(|(name, value)| value.hidden(name).ok()).collect()
+        entries.iter().filter_map(|(name, value)| value.to_secret(name).ok()).collect()
     }
 
     /// Where it is, if it is a service.
@@ -105,8 +105,8 @@ impl Mcp {
     /// With what the environment holds. A program gets PATH, HOME and LANG of it, and what its entry names.
     pub(crate) fn server(&self, variable: impl Fn(&str) -> Option<String>) -> Result<McpServer, Failure> {
         let place = |failure: Failure| failure.place(format!("[mcp.{}]", self.name));
-        let all = |entries: &BTreeMap<String, Secret>| {
-            let read = entries.iter().map(|(name, value)| Ok((name.clone(), value.hidden(name)?)));
+        let all = |entries: &BTreeMap<String, SecretSetting>| {
+            let read = entries.iter().map(|(name, value)| Ok((name.clone(), value.to_secret(name)?)));
             read.collect::<Result<Vec<_>, Failure>>().map_err(place)
         };
         let reach = match &self.place {

@@ -13,7 +13,7 @@ pub(crate) use mcp::Mcp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 pub(crate) use server::{OUTBOUND, Server};
-pub(crate) use services::{Activity, Auth, Model, Secret, Target};
+pub(crate) use services::{Activity, Auth, Model, SecretSetting, Target};
 use windlass_agents::chat::{ModelService, Price};
 use windlass_core::{Limits, ProcessLimits};
 use windlass_syntax::nearest;
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(read[0].target, Target::Workflow("here/child.json".into()), "relative to the settings");
         let Target::Endpoint { method, headers, .. } = &read[1].target else { panic!("a service") };
         assert_eq!(method, "POST");
-        assert_eq!(headers[1], ("c".to_owned(), Secret::Environment { env: "D".to_owned() }));
+        assert_eq!(headers[1], ("c".to_owned(), SecretSetting::Environment { env: "D".to_owned() }));
     }
 
     #[test]

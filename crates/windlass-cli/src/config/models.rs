@@ -6,7 +6,7 @@ use serde::Deserialize;
 use windlass_agents::chat::{HeaderText, ModelService, PROVIDERS, Price, Protocol};
 use windlass_syntax::nearest;
 
-use super::Secret;
+use super::SecretSetting;
 use crate::failure::Failure;
 
 /// What one `[models.NAME]` may say.
@@ -17,7 +17,7 @@ struct Entry {
     protocol: Option<String>,
     key_env: Option<String>,
     #[serde(default)]
-    headers: BTreeMap<String, Secret>,
+    headers: BTreeMap<String, SecretSetting>,
     stream: Option<bool>,
     stream_usage: Option<bool>,
     max_tokens: Option<u64>,
@@ -68,9 +68,9 @@ fn service(name: String, entry: toml::Value) -> Result<ModelService, Failure> {
             .hint(format!("give `base_url`, such as \"https://host/v1\"{near}")));
     }
     let protocol = entry.protocol.map(|word| protocol(&word, &name)).transpose()?;
-    let header = |value: Secret| match value {
-        Secret::Text(text) => HeaderText::Text(text),
-        Secret::Environment { env } => HeaderText::Variable(env),
+    let header = |value: SecretSetting| match value {
+        SecretSetting::Text(text) => HeaderText::Text(text),
+        SecretSetting::Environment { env } => HeaderText::Variable(env),
     };
     if entry.max_tokens == Some(0) {
         return Err(Failure::usage(format!("`max_tokens` in [models.{name}] is 0: nothing could be answered")));

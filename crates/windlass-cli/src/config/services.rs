@@ -19,7 +19,7 @@ pub(crate) struct Activity {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Target {
     /// A service that takes the input as JSON and answers with the result.
-    Endpoint { url: String, method: String, headers: Vec<(String, Secret)>, timeout: Option<Duration> },
+    Endpoint { url: String, method: String, headers: Vec<(String, SecretSetting)>, timeout: Option<Duration> },
     /// Another definition, run as a child.
     Workflow(PathBuf),
     /// What workers on other machines offer under this name.
@@ -30,26 +30,26 @@ pub(crate) enum Target {
 /// `check` works where the secrets are not.
 #[derive(Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Secret {
+pub(crate) enum SecretSetting {
     Text(String),
     Environment { env: String },
 }
 
 /// A secret is shown to nobody, not even to whoever looks for a defect.
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for SecretSetting {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Secret::Text(_) => formatter.write_str("Secret::Text(…)"),
-            Secret::Environment { env } => write!(formatter, "Secret::Environment({env})"),
+            SecretSetting::Text(_) => formatter.write_str("Secret::Text(…)"),
+            SecretSetting::Environment { env } => write!(formatter, "Secret::Environment({env})"),
         }
     }
 }
 
-impl Secret {
+impl SecretSetting {
     pub(crate) fn read(&self) -> Result<String, Failure> {
         match self {
-            Secret::Text(text) => Ok(text.clone()),
-            Secret::Environment { env } => std::env::var(env).map_err(|_| {
+            SecretSetting::Text(text) => Ok(text.clone()),
+            SecretSetting::Environment { env } => std::env::var(env).map_err(|_| {
                 Failure::usage(format!("the environment variable `{env}` is not set, or is not text"))
                     .hint("windlass.toml names it: set it before running")
             }),
@@ -57,13 +57,13 @@ impl Secret {
     }
 }
 
-impl Secret {
+impl SecretSetting {
     /// What it takes from the environment is secret, and what stands under a name that says so: `authorization`.
-    pub(crate) fn hidden(&self, name: &str) -> Result<windlass_tools::Secret, Failure> {
+    pub(crate) fn to_secret(&self, name: &str) -> Result<windlass_tools::Secret, Failure> {
         let text = self.read()?;
         Ok(match self {
-            Secret::Text(_) if !windlass_tools::is_secret_name(name) => windlass_tools::Secret::plain(text),
-            Secret::Text(_) | Secret::Environment { .. } => windlass_tools::Secret::new(text),
+            SecretSetting::Text(_) if !windlass_tools::is_secret_name(name) => windlass_tools::Secret::plain(text),
+            SecretSetting::Text(_) | SecretSetting::Environment { .. } => windlass_tools::Secret::new(text),
         })
     }
 }
@@ -89,7 +89,7 @@ pub(crate) struct Auth(BTreeMap<String, AuthEntry>);
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 enum AuthEntry {
-    Address(Secret),
+    Address(SecretSetting),
     Facts(BTreeMap<String, Fact>),
 }
 
@@ -97,7 +97,7 @@ enum AuthEntry {
 #[serde(untagged)]
 enum Fact {
     Number(i64),
-    Text(Secret),
+    Text(SecretSetting),
 }
 
 impl Auth {
@@ -107,7 +107,7 @@ impl Auth {
 
     /// Variables of the environment that this alias needs and that are not set.
     pub(crate) fn unset(&self, alias: &str) -> Vec<&str> {
-        let secrets: Vec<&Secret> = match self.entry(&auth_variable(alias)) {
+        let secrets: Vec<&SecretSetting> = match self.entry(&auth_variable(alias)) {
             None => Vec::new(),
             Some(AuthEntry::Address(secret)) => vec![secret],
             Some(AuthEntry::Facts(facts)) => {
@@ -117,7 +117,7 @@ impl Auth {
             }
         };
         let names = secrets.into_iter().filter_map(|secret| match secret {
-            Secret::Environment { env } if std::env::var(env).is_err() => Some(env.as_str()),
+            SecretSetting::Environment { env } if std::env::var(env).is_err() => Some(env.as_str()),
             _ => None,
         });
         names.collect()
@@ -170,7 +170,7 @@ struct ActivityEntry {
     worker: bool,
     method: Option<String>,
     #[serde(default)]
-    headers: BTreeMap<String, Secret>,
+    headers: BTreeMap<String, SecretSetting>,
     timeout: Option<String>,
 }
 

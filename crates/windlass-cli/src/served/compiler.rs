@@ -7,7 +7,7 @@ use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan, SourceSpan};
 use windlass_dialect::{Context, Problems, Registry};
 use windlass_server::{Catalog, Compiled, Compiler, Draft, Registered};
 use windlass_syntax::{Diagnostic, Report, Source, Span, nearest};
-use windlass_tools::Seals;
+use windlass_tools::SecretSealer;
 use windlass_value::BlobHash;
 use windlass_zenflow::ContextFiles;
 
@@ -36,13 +36,13 @@ pub(crate) struct CatalogCompiler {
     settings: Arc<Settings>,
     /// Tools that are off here.
     remote: Vec<String>,
-    seals: Seals,
+    seals: SecretSealer,
 }
 
 impl CatalogCompiler {
     /// `remote` are the tools that the server leaves to workers.
     pub(crate) fn new(settings: Arc<Settings>, remote: Vec<String>) -> CatalogCompiler {
-        let seals = crate::secrets::seals(&settings);
+        let seals = crate::secrets::sealer(&settings);
         CatalogCompiler { settings, remote, seals }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_runtime::{Gate, Tools};
-use windlass_tools::{Edge, Outbound};
+use windlass_tools::{SecretBoundary, Outbound};
 
 use crate::agents::{self, Manners};
 use crate::args::Permissions;
@@ -20,7 +20,7 @@ pub(crate) struct ServerTools {
     pub tools: Tools,
     /// Names of tools that definitions may use and that are off here.
     pub remote: Vec<String>,
-    pub edge: Edge,
+    pub edge: SecretBoundary,
     /// Looks at what runs are started with: secure parameters name credentials.
     pub gate: Arc<dyn Gate>,
 }
@@ -39,7 +39,7 @@ pub(crate) fn server_tools(settings: &Settings) -> Result<ServerTools, Failure> 
     let remote: Vec<String> =
         tools::names().into_iter().filter(|name| !is_on(settings, name)).map(str::to_owned).collect();
     let tools = all.only(|name| !remote.iter().any(|off| off == name));
-    let (edge, gate) = (secrets::edge(settings)?, Arc::new(secrets::seals(settings)));
+    let (edge, gate) = (secrets::edge(settings)?, Arc::new(secrets::sealer(settings)));
     Ok(ServerTools { tools, remote, edge, gate })
 }
 

@@ -18,7 +18,7 @@ use windlass_server::workers::{Dispatcher, routed};
 use windlass_server::{App, Compiler, Parts, Running, ServerOptions, StartError, audit::Audit};
 use windlass_store::{CommitHook, MemoryStore, Store};
 use windlass_store_sqlite::SqliteOptions;
-use windlass_tools::Edge;
+use windlass_tools::SecretBoundary;
 use windlass_value::Value;
 
 use crate::args::Global;
@@ -81,7 +81,7 @@ pub(crate) struct Base {
 impl Base {
     /// Must be called inside the runtime. What `tools` do not do is for workers on other machines; all of it goes through
     /// the edge.
-    pub(crate) fn open(plan: Plan<'_>, tools: &Tools, edge: &Edge, gate: Arc<dyn Gate>) -> Result<Base, Failure> {
+    pub(crate) fn open(plan: Plan<'_>, tools: &Tools, edge: &SecretBoundary, gate: Arc<dyn Gate>) -> Result<Base, Failure> {
         let Plan { settings, place, options, sqlite, commit_hook } = plan;
         let (store, lock, directory): (Arc<dyn Store>, _, _) = match place {
             Place::Memory => (Arc::new(MemoryStore::new()), None, None),

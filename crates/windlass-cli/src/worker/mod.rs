@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use windlass_core::ProcessLimits;
 use windlass_runtime::{Cancelled, Tools};
 use windlass_server::workers::{Ask, Heard, Heartbeat, Lease, Leased, LeasedJob, Leave};
-use windlass_tools::Redaction;
+use windlass_tools::Redactor;
 
 pub(crate) use client::{Client, Trouble, line_of, token};
 
@@ -37,7 +37,7 @@ pub(crate) struct Worker {
     /// What it says of itself.
     ask: Ask,
     /// Struck out of all that it says.
-    secrets: Redaction,
+    redaction: Redactor,
     limits: ProcessLimits,
     held: Mutex<BTreeMap<Id, Arc<Held>>>,
     /// Something has begun or ended.
@@ -61,12 +61,12 @@ struct Held {
 }
 
 impl Worker {
-    pub(crate) fn new(client: Client, tools: Tools, ask: Ask, secrets: Redaction, limits: ProcessLimits) -> Worker {
+    pub(crate) fn new(client: Client, tools: Tools, ask: Ask, redaction: Redactor, limits: ProcessLimits) -> Worker {
         Worker {
             client,
             tools,
             ask,
-            secrets,
+            redaction: secrets: redaction,
             limits,
             held: Mutex::default(),
             changed: Notify::new(),

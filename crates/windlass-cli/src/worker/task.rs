@@ -37,7 +37,7 @@ impl Worker {
     async fn one(&self, job: LeasedJob, held: &Held) -> Option<LeasedJob> {
         let outcome = self.perform(&job, held).await;
         let (beside, suspension) = (outcome.beside.clone(), outcome.suspension.clone());
-        let outcome = TaskOutcome { beside, suspension: awaits: suspension, ..self.secrets.outcome(outcome) };
+        let outcome = TaskOutcome { beside, suspension: awaits: suspension, ..self.redaction.redact_outcome(outcome) };
         self.report(&job, held, outcome).await
     }
 
@@ -114,7 +114,7 @@ impl Worker {
                 job: job.job,
                 lease_epoch: held.lease_epoch.load(Ordering::SeqCst),
                 r#type: kind,
-                data: self.secrets.value(&data),
+                data: self.redaction.redact_value(&data),
             };
             // They are for whoever looks on: none is worth more than the task.
             let _: Result<(), Trouble> = self.client.post("progress", &progress, SLACK).await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use windlass_testing::test_service::Wire;
 
-use crate::forms::{Finder, PLANTED, Seen, planted};
+use crate::forms::{PLANTED, SecretFinder, Seen, planted};
 use crate::services::{Echo, database};
 use crate::support::Place;
 use crate::support::served::{Process, Served, listened, until, worker};
@@ -22,7 +22,7 @@ const KEPT_FROM_IT: [&str; 4] = [
 ];
 
 /// What a program can do to show what it was given: in pieces of output, in other alphabets, as an error.
-const SHOWS: &str = "env; echo \"it is $K\"; echo \"$K\" >&2; printf %s \"$K\" | base64; \
+const LEAKING_COMMANDS: &str = "env; echo \"it is $K\"; echo \"$K\" >&2; printf %s \"$K\" | base64; \
     printf %s \"$K\" | od -An -tx1 | tr -d ' \\n'; cat /proc/self/environ PARENT | tr '\\0' ' '; exit 3";
 
 fn authorised(service: &str, path: &str) -> Value {
@@ -93,7 +93,8 @@ fn http(service: &str, auth: &str) -> String {
 
 /// It looks at the variables of another process, too.
 fn shell(parent: &str) -> String {
-    let commands = SHOWS.replace("PARENT", parent).replace('"', "\\\"").replace("\\n", "\\\\n").replace("\\0", "\\\\0");
+    let commands =
+        LEAKING_COMMANDS.replace("PARENT", parent).replace('"', "\\\"").replace("\\n", "\\\\n").replace("\\0", "\\\\0");
     format!("      kind: shell\n      env: {{K: '{{{{ keychain.keys.token }}}}'}}\n      cmds: \"{commands}\"\n")
 }
 
@@ -173,7 +174,7 @@ fn deliver(server: &Served, seen: &mut Seen) -> String {
 }
 
 #[test]
-fn no_secret_leaves_the_tool_that_it_was_meant_for() {
+fn no_secret_leaves_its_tool() {
     let service = Echo::start();
     let url = service.url();
     let passwords = Default::default();
@@ -283,7 +284,7 @@ fn no_secret_leaves_the_tool_that_it_was_meant_for() {
     keep_files(&mut seen, &far, "of the worker");
     seen.keep("windlass doctor", place.windlass(&["doctor", "--json"]).out);
 
-    let finder = Finder::new(&[
+    let finder = SecretFinder::new(&[
         ("token of the operator", &operator),
         ("token of the worker", &token),
         ("key of references", &key),

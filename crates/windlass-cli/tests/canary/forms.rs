@@ -71,18 +71,18 @@ fn forms(secret: &str) -> Vec<String> {
 }
 
 /// Looks for all that is planted, and for tokens and keys that were made meanwhile.
-pub(crate) struct Finder {
+pub(crate) struct SecretFinder {
     forms: AhoCorasick,
     /// What each form is one of.
     names: Vec<String>,
 }
 
-impl Finder {
-    pub(crate) fn new(made: &[(&str, &str)]) -> Finder {
+impl SecretFinder {
+    pub(crate) fn new(made: &[(&str, &str)]) -> SecretFinder {
         let all = PLANTED.iter().chain(made);
         let (names, forms): (Vec<String>, Vec<String>) =
             all.flat_map(|(name, secret)| forms(secret).into_iter().map(|form| ((*name).to_owned(), form))).unzip();
-        Finder { forms: AhoCorasick::new(forms).expect("few and short"), names }
+        SecretFinder { forms: AhoCorasick::new(forms).expect("few and short"), names }
     }
 
     pub(crate) fn found_in(&self, bytes: &[u8]) -> Vec<&str> {
@@ -115,7 +115,7 @@ impl Seen {
     }
 
     /// What was found, with its place. Some of it may be where it is.
-    pub(crate) fn leaks(&self, finder: &Finder, but: &[(&str, &str)]) -> Vec<String> {
+    pub(crate) fn leaks(&self, finder: &SecretFinder, but: &[(&str, &str)]) -> Vec<String> {
         let mut leaks = Vec::new();
         for (place, bytes) in &self.0 {
             for what in finder.found_in(bytes) {
@@ -130,7 +130,7 @@ impl Seen {
 
 #[test]
 fn every_form_is_found() {
-    let finder = Finder::new(&[("made", "wl_0123456789abcdefghijk")]);
+    let finder = SecretFinder::new(&[("made", "wl_0123456789abcdefghijk")]);
     for (name, secret) in PLANTED {
         let base64 = STANDARD_NO_PAD.encode(format!("user:{secret}:x"));
         let json = format!("\"{}\"", secret.replace('/', "\\/"));

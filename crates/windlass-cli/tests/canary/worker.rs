@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::forms::{Finder, planted};
+use crate::forms::{SecretFinder, planted};
 use crate::services::Echo;
 use crate::support::Place;
 use crate::support::served::{Process, Served, worker};
@@ -90,7 +90,7 @@ fn a_worker_without_the_key_says_so_and_asks_nobody() {
         assert!(world.service.heard_since().contains("hello"), "{plain}");
         let (code, out, err) = working.stop();
         assert_eq!(code, Some(0), "{err}");
-        let finder = Finder::new(&[("key of references", &world.key())]);
+        let finder = SecretFinder::new(&[("key of references", &world.key())]);
         let said = format!("{out}{err}{run}{plain}");
         assert_eq!(finder.found_in(said.as_bytes()), Vec::<&str>::new(), "{said}");
         let left: Vec<_> = files(&far.path("")).into_iter().filter(|path| !path.ends_with("windlass.toml")).collect();

@@ -90,7 +90,7 @@ pub struct Plan {
     pub keeps_unbegun: bool,
     /// Of the run itself: what it begins with, and what it gives.
     #[serde(default, skip_serializing_if = "Veil::is_none")]
-    pub veil: Veil,
+    pub redaction: Redaction,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -178,21 +178,21 @@ pub struct Node {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lingers: Option<Duration>,
     #[serde(default, skip_serializing_if = "Veil::is_none")]
-    pub veil: Veil,
+    pub redaction: Redaction,
 }
 
 /// What of a node is not shown, neither in events nor in what is told of the run. Expressions see it all the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Veil {
+pub struct Redaction {
     #[serde(default, skip_serializing_if = "is_false")]
     pub inputs: bool,
     #[serde(default, skip_serializing_if = "is_false")]
     pub outputs: bool,
 }
 
-impl Veil {
+impl Redaction {
     pub fn is_none(&self) -> bool {
-        *self == Veil::default()
+        *self == Redaction::default()
     }
 }
 
@@ -299,7 +299,7 @@ impl Plan {
             hints: Vec::new(),
             words: Vec::new(),
             keeps_unbegun: false,
-            veil: Veil::default(),
+            redaction: Redaction::default(),
         }
     }
 
@@ -333,7 +333,7 @@ impl Node {
             mailbox: None,
             reports_to: None,
             lingers: None,
-            veil: Veil::default(),
+            redaction: Redaction::default(),
         }
     }
 }

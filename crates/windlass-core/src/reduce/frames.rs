@@ -240,8 +240,8 @@ impl Reducer<'_> {
 
     /// The frame is gone after this; its end is recorded, told and handed to the parent.
     pub(crate) fn end(&mut self, id: FrameId, mut ended: Ended) -> Checked {
-        if self.is_veiled(id) {
-            ended.error = ended.error.map(ErrorInfo::veiled);
+        if self.is_redacted(id) {
+            ended.error = ended.error.map(ErrorInfo::redacted);
         }
         let frame = self.frame(id)?;
         let (node_id, node) = (frame.node, self.program.node(frame.node));

@@ -28,7 +28,7 @@ pub(crate) use budget::usage;
 pub use impossible::{Fault, Impossible};
 pub(crate) use impossible::{kind_of, miscounted, no_frame, no_job, no_part, no_scope};
 pub(crate) use publish::path_of;
-pub use publish::veiled;
+pub use publish::redacted_value;
 pub use watch::{Failure, Failures, Moment, Watch};
 
 use crate::state::{FrameId, Item, Phase, State};

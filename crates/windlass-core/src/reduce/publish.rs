@@ -12,7 +12,7 @@ use crate::state::{Body, Forked, Frame, FrameId, State};
 use crate::{Command, ErrorInfo, Event, EventError, EventKind, Outcome, Program, Status};
 
 /// Stands for a value that is not shown.
-pub fn veiled() -> Value {
+pub fn redacted_value() -> Value {
     Value::Str(known("(not shown)"))
 }
 
@@ -45,21 +45,21 @@ impl Reducer<'_> {
     }
 
     /// What a frame gives, as far as it may be seen.
-    pub(crate) fn shown(&self, id: FrameId, output: &Value) -> Value {
+    pub(crate) fn redacted_output(&self, id: FrameId, output: &Value) -> Value {
         let node = self.state.frames.get(id).map(|frame| frame.node);
-        match node.is_some_and(|node| self.program.facts(node).veiled) {
-            true => veiled(),
+        match node.is_some_and(|node| self.program.facts(node).redacted) {
+            true => redacted_value(),
             false => output.clone(),
         }
     }
 
     /// Whether anything of this frame's own is not shown: then errors do not tell of values.
-    pub(crate) fn is_veiled(&self, id: FrameId) -> bool {
-        self.state.frames.get(id).is_some_and(|frame| !self.program.node(frame.node).veil.is_none())
+    pub(crate) fn is_redacted(&self, id: FrameId) -> bool {
+        self.state.frames.get(id).is_some_and(|frame| !self.program.node(frame.node).redaction.is_none())
     }
 
     pub(crate) fn publish_ended(&mut self, id: FrameId, outcome: &Outcome) -> Checked {
-        let (status, output) = (outcome.status, Some(self.shown(id, &outcome.output)));
+        let (status, output) = (outcome.status, Some(self.redacted_output(id, &outcome.output)));
         let error = outcome.error.as_ref().map(|error| self.event_error(error));
         let (usage, firing) = (outcome.usage.clone(), self.published_firing(id)?);
         let (reason, message) = (None, None);

@@ -111,8 +111,8 @@ impl Reducer<'_> {
         wait: Duration,
         error: &ErrorInfo,
     ) -> Checked {
-        let because = match self.is_veiled(id) {
-            true => self.event_error(&error.clone().veiled()),
+        let because = match self.is_redacted(id) {
+            true => self.event_error(&error.clone().redacted()),
             false => self.event_error(error),
         };
         let firing = self.published_firing(id)?;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use windlass_value::{Map, Value};
 
 use super::impossible::Checked;
-use super::publish::veiled;
+use super::publish::redacted_value;
 use super::{Reducer, Stop};
 use crate::state::{Closing, Phase};
 use crate::{Command, ErrorInfo, EventKind, Outcome, RunResult, Status};
@@ -73,7 +73,7 @@ impl Reducer<'_> {
         self.state.waits.clear();
         self.mail_is_over();
         self.state.agenda.clear();
-        let output = if self.program.veils_output() { veiled() } else { result.output.clone() };
+        let output = if self.program.redacts_output() { redacted_value() } else { result.output.clone() };
         let error = result.error.as_ref().map(|error| self.event_error(error));
         let (status, usage) = (result.status, result.usage.clone());
         self.publish("".into(), EventKind::WorkflowFinished { status, output, error, usage });

@@ -73,8 +73,8 @@ fn node(plan: &Plan, id: NodeId, depth: usize, after: &str, out: &mut String) {
         }
         _ => {}
     }
-    for (veiled, what) in [(node.veil.inputs, "inputs"), (node.veil.outputs, "outputs")] {
-        if veiled {
+    for (redacted, what) in [(node.redaction.inputs, "inputs"), (node.redaction.outputs, "outputs")] {
+        if redacted {
             let _ = write!(out, " hides {what}");
         }
     }

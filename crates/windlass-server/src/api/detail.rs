@@ -196,8 +196,8 @@ fn open(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -> Resul
         owner: live_owner(app.store.as_ref(), row)?,
         origin: Origin::of(row),
         children: children(app, row)?,
-        input: match program.plan.veil.inputs {
-            true => windlass_core::veiled(),
+        input: match program.plan.redaction.inputs {
+            true => windlass_core::redacted_value(),
             false => resolve_up_to(app.store.as_ref(), &state.run.input, &mut left)?,
         },
         output: None,
@@ -228,8 +228,8 @@ fn children(app: &App, row: &RunRow) -> Result<Vec<RunSummary>, Problem> {
 
 /// What a run that has ended was started with: its first event tells, if that is still kept; else its state does.
 fn first_input(app: &App, row: &RunRow, left: &mut u64) -> Result<Value, Problem> {
-    if app.engine.program(&row.plan).is_ok_and(|program| program.plan.veil.inputs) {
-        return Ok(windlass_core::veiled());
+    if app.engine.program(&row.plan).is_ok_and(|program| program.plan.redaction.inputs) {
+        return Ok(windlass_core::redacted_value());
     }
     let store = app.store.as_ref();
     let first = StoredEvents::new(row.run.clone(), 0).read_rows(store, 1)?.into_iter().next();

@@ -58,7 +58,7 @@ pub(crate) async fn journal(
 ) -> Result<axum::Json<Page<TickInfo>>, Problem> {
     let limit = page_size(query.limit, DEFAULT_TICKS, MAX_TICKS)? as usize;
     app.at_store(move |app| {
-        let shown = shows_values(app, &row_of(app, &run)?);
+        let is_visible = has_visible_values(app, &row_of(app, &run)?);
         let mut items = Vec::new();
         let mut from = query.from;
         while items.len() <= limit {
@@ -84,18 +84,18 @@ pub(crate) async fn journal(
 }
 
 /// Nobody knows where in a journal the values are that are not shown.
-fn shows_values(app: &App, row: &RunRow) -> bool {
-    app.engine.program(&row.plan).is_ok_and(|program| !program.veils_something())
+fn has_visible_values(app: &App, row: &RunRow) -> bool {
+    app.engine.program(&row.plan).is_ok_and(|program| !program.has_redactions())
 }
 
-fn info(tick: u64, entry: TickEntry, shown: bool) -> TickInfo {
+fn info(tick: u64, entry: TickEntry, is_visible: bool) -> TickInfo {
     TickInfo {
         tick,
         at: entry.tick.at.to_string(),
         kind: entry.tick.kind.name().to_owned(),
         digest: entry.digest.iter().map(|byte| format!("{byte:02x}")).collect(),
         events: entry.events.iter().map(|event| event.seq).collect(),
-        body: Some(entry.tick.kind).filter(|_| shown),
+        body: Some(entry.tick.kind).filter(|_| is_visible),
     }
 }
 
@@ -126,7 +126,7 @@ pub(crate) async fn value(
     let hash = hash_of(&text).ok_or_else(missing)?;
     let found = app
         .at_store(move |app| {
-            if !shows_values(app, &row_of(app, &run)?) {
+            if !has_visible_values(app, &row_of(app, &run)?) {
                 let hidden =
                     Problem::not_found("values of this run are not shown: its definition secures some of them");
                 return Err(hidden.hint("`secureData` in the definition says so"));

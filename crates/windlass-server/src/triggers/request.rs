@@ -14,13 +14,13 @@ use crate::problem::codes;
 const SEGMENTS_BEFORE: usize = 4;
 
 /// Headers that prove who somebody is: a run keeps what it is told, so it is not told these.
-const PROOFS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+const CREDENTIAL_HEADERS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
 /// What `triggerOutputs()` has beside the body; an error if the trigger is not called like this.
 pub(crate) fn beside(trigger: &Trigger, parts: &Parts) -> Result<Value, Problem> {
     check_method(trigger, &parts.method)?;
     let mut beside = Map::new();
-    beside.insert("headers", headers(&parts.headers));
+    beside.insert("headers", visible_headers(&parts.headers));
     beside.insert("queries", queries(parts)?);
     if let Some(parameters) = path_parameters(written(trigger, "relativePath"), parts.uri.path())? {
         beside.insert("relativePathParameters", parameters);
@@ -51,10 +51,10 @@ fn check_method(trigger: &Trigger, method: &Method) -> Result<(), Problem> {
 }
 
 /// Names in small letters; what came several times is one text with commas.
-fn headers(given: &HeaderMap) -> Value {
-    let told = |name: &str| !PROOFS.contains(&name) && !name.contains("signature");
+fn visible_headers(given: &HeaderMap) -> Value {
+    let is_visible = |name: &str| !CREDENTIAL_HEADERS.contains(&name) && !name.contains("signature");
     let mut headers = Map::new();
-    for name in given.keys().filter(|name| told(name.as_str())) {
+    for name in given.keys().filter(|name| is_visible(name.as_str())) {
         let all: Vec<_> = given.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
         headers.insert(name.as_str(), all.join(", "));
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn proofs_are_not_told() {
+    fn credential_headers_are_redacted() {
         let mut given = HeaderMap::new();
         for (name, value) in [
             ("Authorization", "Bearer x"),
@@ -142,6 +142,6 @@ mod tests {
             let name: axum::http::HeaderName = name.parse().unwrap();
             given.append(name, value.parse().unwrap());
         }
-        assert_eq!(to_json(&headers(&given)), r#"{"x-event":"push","x-tag":"a, b"}"#);
+        assert_eq!(to_json(&visible_headers(&given)), r#"{"x-event":"push","x-tag":"a, b"}"#);
     }
 }

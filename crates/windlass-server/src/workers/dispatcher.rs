@@ -8,7 +8,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Away, EventPublisher, ToolCall, real_now};
-use windlass_tools::Redaction;
+use windlass_tools::Redactor;
 use windlass_value::Timestamp;
 
 use super::queue::{JobId, Kind, Place, Queues};
@@ -36,7 +36,7 @@ pub struct Dispatcher {
     /// Until then workers from before the server's start may say what they have.
     pub(super) rejoin_until: Instant,
     /// What must not come out of a worker's words.
-    pub(super) secrets: Redaction,
+    pub(super) redaction: Redactor,
 }
 
 #[derive(Default)]
@@ -110,13 +110,13 @@ impl Dispatcher {
     /// Made before the engine, whose remote tools wait in it.
     pub fn new(lease: Duration) -> Dispatcher {
         let rejoin_until = Instant::now() + lease / HEARTBEATS * 2;
-        Dispatcher { state: Mutex::default(), lease, rejoin_until, secrets: Redaction::default() }
+        Dispatcher { state: Mutex::default(), lease, rejoin_until, redaction: Redactor::default() }
     }
 
     /// Strikes these out of all that workers say.
     #[must_use]
-    pub fn striking(self, secrets: Redaction) -> Dispatcher {
-        Dispatcher { secrets, ..self }
+    pub fn with_redaction(self, redaction: Redactor) -> Dispatcher {
+        Dispatcher { redaction: secrets: redaction, ..self }
     }
 
     pub(crate) fn lease_ms(&self) -> u64 {

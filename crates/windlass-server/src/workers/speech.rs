@@ -141,7 +141,7 @@ impl Dispatcher {
 
     /// Something to be seen outside. It counts as life.
     pub(crate) fn progress(&self, who: &WorkerKey, progress: &Progress) -> Result<(), Refused> {
-        let data = self.secrets.value(&progress.data);
+        let data = self.redaction.redact_value(&progress.data);
         let mut guard = self.state();
         let state = &mut *guard;
         if state.workers.has_left(who, self.lease) {
@@ -183,7 +183,7 @@ impl Dispatcher {
     }
 
     fn accept(&self, who: &WorkerKey, id: &JobId, lease_epoch: u32, outcome: TaskOutcome) -> Result<Accepted, Refused> {
-        let outcome = self.struck(outcome);
+        let outcome = self.redact_outcome(outcome);
         let mut guard = self.state();
         let state = &mut *guard;
         if state.workers.has_left(who, self.lease) {
@@ -208,23 +208,23 @@ impl Dispatcher {
     }
 
     /// All of it without secrets of this server. A worker has struck out its own.
-    fn struck(&self, mut outcome: TaskOutcome) -> TaskOutcome {
-        if self.secrets.is_empty() {
+    fn redact_outcome(&self, mut outcome: TaskOutcome) -> TaskOutcome {
+        if self.redaction.is_empty() {
             return outcome;
         }
         let (mut beside, mut suspension) = (outcome.beside.take(), outcome.suspension.take());
         for sent in beside.iter_mut().flat_map(|beside| &mut beside.sends) {
-            sent.payload = self.secrets.value(&sent.payload);
+            sent.payload = self.redaction.redact_value(&sent.payload);
         }
         for change in beside.iter_mut().flat_map(|beside| &mut beside.changes) {
-            change.value = self.secrets.value(&change.value);
+            change.value = self.redaction.redact_value(&change.value);
         }
         if let Some(SuspendedOn::Checkpoint(value) | SuspendedOn::Child { input: value, .. }) =
             suspension.as_mut().map(|awaits| &mut awaits.waits_for)
         {
-            *value = self.secrets.value(value);
+            *value = self.redaction.redact_value(value);
         }
-        TaskOutcome { beside, suspension: awaits: suspension, ..self.secrets.outcome(outcome) }
+        TaskOutcome { beside, suspension: awaits: suspension, ..self.redaction.redact_outcome(outcome) }
     }
 
     /// The worker goes: all that it has is for others, now.

@@ -18,7 +18,7 @@ use crate::info::{ToolInfo, field, required};
 use crate::input::{Input, bad, span, with_facts};
 use crate::registry::Registration;
 use crate::sealed::SEALED_HEADERS;
-use crate::secret::Redaction;
+use crate::secret::Redactor;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "http_call",
@@ -52,7 +52,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 
 pub(crate) const REGISTRATION: Registration = Registration {
     info: &INFO,
-    build: |setup| setup.opening(HttpCallTool::new(setup.http.clone(), setup.credentials.clone())),
+    build: |setup| setup.with_sealed_inputs(HttpCallTool::new(setup.http.clone(), setup.credentials.clone())),
 };
 
 /// Calls HTTP services for playbooks, over the connections and by the rules of an [`HttpTool`].
@@ -83,10 +83,10 @@ impl HttpCallTool {
         };
         let mut cancelled = call.cancelled.clone();
         let reply = self.http.0.run(Ok(request), cancelled.wait()).await.outcome;
-        secrets.iter().fold(outcome(reply), |reply, secrets| secrets.outcome(reply))
+        secrets.iter().fold(outcome(reply), |reply, secrets| secrets.redact_outcome(reply))
     }
 
-    fn request(&self, call: &mut ToolCall) -> Result<(Request, Vec<Redaction>), ErrorInfo> {
+    fn request(&self, call: &mut ToolCall) -> Result<(Request, Vec<Redactor>), ErrorInfo> {
         let whole = call.input.clone();
         let input = Input::of("http_call", &whole)?;
         let facts = input.given("auth").map(|auth| resolve(auth, &*self.credentials)).transpose()?;
@@ -104,9 +104,9 @@ impl HttpCallTool {
         call.input = Value::map(wanted);
         let mut request = Request::from_call(call, &self.http.0.usual)?;
         // As they are in the credential, and as they travel.
-        let mut secrets: Vec<Redaction> = facts.iter().map(Credential::redaction).collect();
+        let mut secrets: Vec<Redactor> = facts.iter().map(Credential::redaction).collect();
         if let Some(Login::Header(name, value)) = login {
-            secrets.insert(0, Redaction::of_values(std::iter::once(value.as_str())));
+            secrets.insert(0, Redactor::from_header_values(std::iter::once(value.as_str())));
             request.headers.insert(name.clone(), header_value(name.as_str(), &value.into())?);
             request.configured.push(name);
         }

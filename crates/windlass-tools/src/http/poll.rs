@@ -10,9 +10,9 @@ use super::HttpOptions;
 use super::failure::{self, bad_request};
 use super::redirect::{join, origin};
 use super::reply::{retry_after, retry_after_ms};
-use super::request::{IDEMPOTENCY_KEY, Request, given, is_secret};
+use super::request::{IDEMPOTENCY_KEY, Request, given, is_secret_header_name};
 use super::uri;
-use crate::secret::Redaction;
+use crate::secret::Redactor;
 
 /// A poll should not hammer a server that asks for it.
 const WAIT_MIN: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ pub(crate) struct Pending {
     after: Duration,
     /// Who said so.
     by: Uri,
-    redaction: Redaction,
+    redaction: Redactor,
 }
 
 impl Pending {
@@ -45,7 +45,7 @@ impl Pending {
 
     /// To be written down until it is asked, and so without secrets. One that holds a secret cannot be asked later.
     pub(crate) fn location(&self) -> Result<&str, ErrorInfo> {
-        match self.redaction.is_in(&self.location) {
+        match self.redaction.is_contained_in(&self.location) {
             true => Err(failure::secret_location(&self.by)),
             false => Ok(&self.location),
         }
@@ -61,7 +61,7 @@ impl Pending {
     pub(crate) fn is_at(&self, first: &str) -> Result<bool, ErrorInfo> {
         let target = uri::parse(&self.location, None);
         let target =
-            target.map_err(|_| failure::bad_location(&self.by, &uri::problem(&self.redaction.text(&self.location))))?;
+            target.map_err(|_| failure::bad_location(&self.by, &uri::problem(&self.redaction.redact_text(&self.location))))?;
         let first = uri::parse(first, None)?;
         Ok(origin(&target.uri) == origin(&first.uri))
     }
@@ -120,7 +120,7 @@ fn asking(input: &Map, location: &str, same: bool) -> Result<Value, ErrorInfo> {
 fn goes_along(name: &str, same_server: bool) -> bool {
     let Ok(name) = HeaderName::from_bytes(name.trim().as_bytes()) else { return false };
     let of_body = name.as_str().starts_with("content-");
-    !of_body && name != IDEMPOTENCY_KEY && (same_server || (name != header::HOST && !is_secret(&name)))
+    !of_body && name != IDEMPOTENCY_KEY && (same_server || (name != header::HOST && !is_secret_header_name(&name)))
 }
 
 /// A login that stood in the address.

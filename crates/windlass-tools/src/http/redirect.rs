@@ -22,7 +22,7 @@ pub(super) fn location(response: &Response<Incoming>) -> Option<String> {
 pub(super) fn next(mut request: Request, status: StatusCode, location: &str) -> Result<Request, ErrorInfo> {
     let address = join(&request.uri, location);
     let target = uri::parse(&address, None)
-        .map_err(|_| failure::bad_redirect(&request, &uri::problem(&request.redaction.text(&address))))?;
+        .map_err(|_| failure::bad_redirect(&request, &uri::problem(&request.redaction.redact_text(&address))))?;
     if request.own_origin && origin(&request.uri) != origin(&target.uri) {
         return Err(failure::foreign_redirect(&request, &target.uri));
     }
@@ -33,7 +33,7 @@ pub(super) fn next(mut request: Request, status: StatusCode, location: &str) -> 
     }
     // Secrets were meant for the first server, and so was a `host` header.
     if origin(&request.uri) != origin(&target.uri) {
-        let stays = |name: &&HeaderName| **name == header::HOST || request.is_secret(name);
+        let stays = |name: &&HeaderName| **name == header::HOST || request.is_secret_header(name);
         let names: Vec<HeaderName> = request.headers.keys().filter(stays).cloned().collect();
         names.iter().for_each(|name| drop(request.headers.remove(name)));
     }

@@ -101,7 +101,7 @@ fn excerpt(request: &Request, start: &str) -> String {
 }
 
 fn one_line(request: &Request, text: &str) -> impl Iterator<Item = char> {
-    let clean: Vec<char> = request.redaction.text(text).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let clean: Vec<char> = request.redaction.redact_text(text).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     clean.into_iter()
 }
 

@@ -15,7 +15,7 @@ use super::client::Manner;
 use super::failure::bad_request;
 use super::poll;
 use super::uri::{self, Target};
-use crate::secret::{Redaction, Secret};
+use crate::secret::{Redactor, Secret};
 
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const RUN: HeaderName = HeaderName::from_static("x-windlass-run");
@@ -47,7 +47,7 @@ pub(super) struct Request {
     /// Headers from the settings: whatever they are called, they are for one server.
     pub(super) configured: Vec<HeaderName>,
     /// Finds every secret of this request that a server's text repeats.
-    pub(super) redaction: Redaction,
+    pub(super) redaction: Redactor,
 }
 
 /// A request whose place is in the settings, not in the definition.
@@ -56,7 +56,7 @@ pub struct ConfiguredRequest<'a> {
     pub url: &'a str,
     pub headers: &'a [(String, Secret)],
     /// Finds every secret of the settings, whether this request has it or not.
-    pub redaction: &'a Redaction,
+    pub redaction: &'a Redactor,
     /// Sent as JSON.
     pub body: Option<&'a Value>,
     pub timeout: Option<Duration>,
@@ -77,7 +77,7 @@ impl Request {
         add_authentication(input, login, &mut headers)?;
         headers.entry(header::USER_AGENT).or_insert_with(|| usual.user_agent.clone());
         add_identity(call, &mut headers);
-        let redaction = redaction(&headers);
+        let redaction = header_redaction(&headers);
         Ok(Request {
             method: method(input)?,
             uri,
@@ -135,7 +135,7 @@ impl Request {
         let mut headers = head.headers;
         add_authentication(&Map::new(), login, &mut headers)?;
         headers.entry(header::USER_AGENT).or_insert_with(|| usual.user_agent.clone());
-        let redaction = redaction(&headers);
+        let redaction = header_redaction(&headers);
         Ok(Request {
             method: head.method,
             uri,
@@ -162,26 +162,26 @@ impl Request {
     }
 
     /// Whether a header stays with the server that it was meant for.
-    pub(super) fn is_secret(&self, name: &HeaderName) -> bool {
-        is_secret(name) || self.configured.contains(name)
+    pub(super) fn is_secret_header(&self, name: &HeaderName) -> bool {
+        is_secret_header_name(name) || self.configured.contains(name)
     }
 }
 
 /// Headers whose values are, or may be, secrets.
-pub(super) fn is_secret(name: &HeaderName) -> bool {
+pub(super) fn is_secret_header_name(name: &HeaderName) -> bool {
     let words = ["auth", "cookie", "key", "secret", "token", "passw", "signature", "session", "credential"];
     *name != IDEMPOTENCY_KEY && words.iter().any(|word| name.as_str().contains(word))
 }
 
 /// Whether what goes by this name, a header or a variable, is or may be a secret.
 pub fn is_secret_name(name: &str) -> bool {
-    HeaderName::from_bytes(name.trim().to_ascii_lowercase().as_bytes()).is_ok_and(|name| is_secret(&name))
+    HeaderName::from_bytes(name.trim().to_ascii_lowercase().as_bytes()).is_ok_and(|name| is_secret_header_name(&name))
 }
 
-fn redaction(headers: &HeaderMap) -> Redaction {
-    let secret = headers.iter().filter(|(name, _)| is_secret(name));
+fn header_redaction(headers: &HeaderMap) -> Redactor {
+    let secret = headers.iter().filter(|(name, _)| is_secret_header_name(name));
     let values: Vec<_> = secret.map(|(_, value)| String::from_utf8_lossy(value.as_bytes())).collect();
-    Redaction::of_values(values.iter().map(AsRef::as_ref))
+    Redactor::from_header_values(values.iter().map(AsRef::as_ref))
 }
 
 /// Text for a place that holds text only; none for objects, arrays and values that are not loaded.

@@ -33,8 +33,8 @@ pub(super) fn parse(text: &str, queries: Option<&Map>) -> Result<Target, ErrorIn
 }
 
 /// What is wrong with an address that cannot be used. Secrets are struck out of it before, as it is shown in part.
-pub(super) fn problem(struck: &str) -> String {
-    parse(struck, None).map_or_else(|error| error.message.to_string(), |_| "it is not a valid address".to_owned())
+pub(super) fn problem(redacted: &str) -> String {
+    parse(redacted, None).map_or_else(|error| error.message.to_string(), |_| "it is not a valid address".to_owned())
 }
 
 /// The address for messages: no query, and no user, as there is none in it.

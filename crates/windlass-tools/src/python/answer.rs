@@ -6,7 +6,7 @@ use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_value::{Map, Value, parse_json, to_json};
 
 use crate::input::with_facts;
-use crate::secret::of_call;
+use crate::secret::call_redaction;
 
 /// What marks text that stands for an exact number. JSON text of a program hardly begins with it, and it counts only in
 /// replies that say they have some.
@@ -73,12 +73,12 @@ pub(super) fn with_no_exception(outcome: TaskOutcome) -> TaskOutcome {
 
 fn exception(error: &Value) -> TaskOutcome {
     let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let secrets = of_call();
+    let secrets = call_redaction();
     let (message, traceback) = (text("message"), text("traceback"));
     let is_cut = |text: &str| text.len() >= MAX_DRIVER_CHARS && text.chars().count() >= MAX_DRIVER_CHARS;
-    let message = if is_cut(&message) { secrets.text_cut_after(&message) } else { secrets.text(&message) };
+    let message = if is_cut(&message) { secrets.redact_truncated_end(&message) } else { secrets.redact_text(&message) };
     let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
-    let traceback = if is_cut(&traceback) { secrets.text_cut_before(&traceback) } else { secrets.text(&traceback) };
+    let traceback = if is_cut(&traceback) { secrets.redact_truncated_start(&traceback) } else { secrets.redact_text(&traceback) };
     let surplus = traceback.chars().count().saturating_sub(MAX_TRACEBACK_CHARS);
     let traceback: String = traceback.chars().skip(surplus).collect();
     let kind = text("type");

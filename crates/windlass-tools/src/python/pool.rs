@@ -14,7 +14,7 @@ use windlass_value::{Value, to_json};
 use super::PythonOptions;
 use super::answer::Mark;
 use crate::process::Group;
-use crate::secret::of_call;
+use crate::secret::call_redaction;
 
 const DRIVER: &str = include_str!("driver.py");
 /// After so many calls an interpreter is replaced: whatever leaks, leaks a little.
@@ -145,7 +145,7 @@ impl Interpreter {
         let words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
         let text = words.iter().copied().collect::<Vec<_>>();
         let text = String::from_utf8_lossy(&text);
-        let last_words = if words.len() < LAST_WORDS { text.into() } else { of_call().text_cut_before(&text) };
+        let last_words = if words.len() < LAST_WORDS { text.into() } else { call_redaction().redact_truncated_start(&text) };
         Broken::Died { how, last_words }
     }
 }

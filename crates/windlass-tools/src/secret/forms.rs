@@ -55,18 +55,18 @@ fn in_base64(text: &str, before: usize) -> [String; 2] {
 }
 
 /// A secret that may come back as a number.
-pub(super) struct Digits {
+pub(super) struct SecretDigits {
     text: String,
     /// As numbers are written: without zeros before.
     number: String,
     value: f64,
 }
 
-impl Digits {
-    pub(super) fn of(text: &str) -> Option<Digits> {
+impl SecretDigits {
+    pub(super) fn of(text: &str) -> Option<SecretDigits> {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
         let value = text.parse().ok().filter(|_| is_number)?;
-        Some(Digits { text: text.to_owned(), number: text.trim_start_matches('0').to_owned(), value })
+        Some(SecretDigits { text: text.to_owned(), number: text.trim_start_matches('0').to_owned(), value })
     }
 
     pub(super) fn are_in(&self, number: &str, value: Option<f64>) -> bool {

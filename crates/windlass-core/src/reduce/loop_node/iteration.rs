@@ -162,7 +162,7 @@ impl Reducer<'_> {
         let limits = &self.program.limits;
         let max_bytes = if status.is_bad() { limits.max_history_failed_item_bytes } else { limits.max_history_item_bytes };
         let small = !iteration.item.is_null() && iteration.item.size_up_to(max_bytes) <= max_bytes;
-        (small && !self.program.veils_something()).then(|| iteration.item.clone())
+        (small && !self.program.has_redactions()).then(|| iteration.item.clone())
     }
 
     /// Counts, results, history, events: all that an iteration's end leaves behind.
@@ -238,7 +238,7 @@ impl Reducer<'_> {
             started_at,
             duration,
             condition: checks.condition,
-            result: self.shown(id, &outcome.output),
+            result: self.redacted_output(id, &outcome.output),
             error: outcome.error.clone(),
             reason,
             item: self.item_kept(scope, outcome.status),
@@ -279,7 +279,7 @@ impl Reducer<'_> {
             loop_type: looping.kind.clone(),
             status: outcome.status,
             condition_result: condition,
-            result: self.shown(id, &outcome.output),
+            result: self.redacted_output(id, &outcome.output),
             duration,
             usage: budget::told(&body.budget, |budget| budget.used).unwrap_or_default(),
             iteration_usage: outcome.usage.clone(),

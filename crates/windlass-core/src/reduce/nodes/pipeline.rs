@@ -261,7 +261,7 @@ impl<'a> Reducer<'a> {
             Level::Step => PatchScope::Step,
             Level::Iteration => PatchScope::Iteration,
         };
-        let patch = Value::object([(write.name.clone(), self.shown(id, value))]);
+        let patch = Value::object([(write.name.clone(), self.redacted_output(id, value))]);
         self.publish_at(id, EventKind::ContextPatched { scope, patch });
     }
 
@@ -321,20 +321,20 @@ impl<'a> Reducer<'a> {
             return Ok(());
         }
         let (attempt, started_at, now) = (body.attempt, body.task_started_at, self.now());
-        let veiled = self.is_veiled(id);
-        let meta = match veiled {
+        let redacted = self.is_redacted(id);
+        let meta = match redacted {
             true => Value::Null,
             false => names::completed(&outcome.meta, attempt, started_at, now),
         };
-        let error = outcome.error.as_ref().map(|error| match veiled {
-            true => self.event_error(&error.clone().veiled()),
+        let error = outcome.error.as_ref().map(|error| match redacted {
+            true => self.event_error(&error.clone().redacted()),
             false => self.event_error(error),
         });
         let facts: Map =
-            names::facts(outcome).filter(|_| !veiled).map(|(name, fact)| (name.clone(), fact.clone())).collect();
+            names::facts(outcome).filter(|_| !redacted).map(|(name, fact)| (name.clone(), fact.clone())).collect();
         let result = TaskResult {
             status: if outcome.error.is_some() { TaskStatus::Error } else { TaskStatus::Success },
-            result: self.shown(id, &outcome.output),
+            result: self.redacted_output(id, &outcome.output),
             error,
             meta,
             facts: if facts.is_empty() { Value::Null } else { Value::map(facts) },

@@ -15,7 +15,7 @@ use windlass_value::Value;
 use crate::signal_delivery;
 use crate::program::laid_over;
 use crate::reduce::impossible::{Checked, not_started};
-use crate::reduce::{Reducer, Stop, veiled};
+use crate::reduce::{Reducer, Stop, redacted_value};
 use crate::state::{FrameId, Item, Later, Phase, PutOff};
 use crate::tick::{MAIL_EVENT, START_EVENT};
 use crate::{ErrorInfo, EventKind, Origin, Status};
@@ -53,13 +53,13 @@ impl Reducer<'_> {
         (self.state.run.input, self.state.run.beside) = (input.clone(), beside.clone());
         let origin = origin.cloned().map(Box::new);
         self.state.held = Some(Box::new(PutOff { origin, defaults: defaults.clone(), later: Vec::new() }));
-        let (definition, input) = (self.program.plan.name.clone(), self.input_shown());
+        let (definition, input) = (self.program.plan.name.clone(), self.redacted_input());
         self.publish("".into(), EventKind::WorkflowHeld { definition, input });
     }
 
-    fn input_shown(&self) -> Value {
-        match self.program.plan.veil.inputs {
-            true => veiled(),
+    fn redacted_input(&self) -> Value {
+        match self.program.plan.redaction.inputs {
+            true => redacted_value(),
             false => self.state.run.input.clone(),
         }
     }
@@ -91,7 +91,7 @@ impl Reducer<'_> {
         let definition = self.program.plan.name.clone();
         let requested = EventKind::ExecutionRequested {
             definition: definition.clone(),
-            input: self.input_shown(),
+            input: self.redacted_input(),
             parent: origin.map(|origin| origin.parent.clone()),
             trace: origin.map(|origin| origin.trace.clone()),
         };

@@ -14,7 +14,7 @@ impl Reducer<'_> {
     pub(super) fn progress(&mut self, job: u64, lease_epoch: u32, data: &Value) {
         match self.frame_of_dispatched(job, lease_epoch) {
             Some(frame) => {
-                let progress = self.shown(frame, data);
+                let progress = self.redacted_output(frame, data);
                 self.publish(self.task_path(frame), EventKind::TaskProgress { progress });
             }
             None => self.reject_report("Progress", job, lease_epoch),

@@ -19,7 +19,7 @@ impl Reducer<'_> {
             return Ok(());
         };
         let path = self.path(frame);
-        let data = self.shown(frame, data);
+        let data = self.redacted_output(frame, data);
         self.publish_custom(path, kind, &data);
         // Whoever is given the task again, because this worker was lost, need not say it again.
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one whose worker publishes"))?;

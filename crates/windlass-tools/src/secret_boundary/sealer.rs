@@ -23,14 +23,14 @@ type MakesKey = dyn Fn() -> Option<[u8; 32]> + Send + Sync;
 
 /// Makes references, and knows its own again.
 #[derive(Clone)]
-pub struct Seals {
+pub struct SecretSealer {
     make: Arc<MakesKey>,
     key: Arc<OnceLock<[u8; 32]>>,
     /// A secure parameter may hold the secret itself.
     lenient: bool,
 }
 
-impl fmt::Debug for Seals {
+impl fmt::Debug for SecretSealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Seals(***)")
     }
@@ -41,16 +41,16 @@ pub(super) enum Piece<'a> {
     Sealed { seal: &'a str, alias: String, field: String },
 }
 
-impl Seals {
+impl SecretSealer {
     /// The key is asked for when the first reference is made or met. Without one there are no references.
-    pub fn new(make: impl Fn() -> Option<[u8; 32]> + Send + Sync + 'static) -> Seals {
-        Seals { make: Arc::new(make), key: Arc::default(), lenient: false }
+    pub fn new(make: impl Fn() -> Option<[u8; 32]> + Send + Sync + 'static) -> SecretSealer {
+        SecretSealer { make: Arc::new(make), key: Arc::default(), lenient: false }
     }
 
     /// For whoever trusts definitions and inputs: a secure parameter may hold the secret itself, which is then kept.
     #[must_use]
-    pub fn lenient(self) -> Seals {
-        Seals { lenient: true, ..self }
+    pub fn lenient(self) -> SecretSealer {
+        SecretSealer { lenient: true, ..self }
     }
 
     fn proof(&self, family: &str, alias: &str, field: &str) -> Option<String> {
@@ -108,17 +108,17 @@ impl Seals {
 
     /// The value of a secure parameter with references in the place of what names secrets. Without a family they are for
     /// none yet.
-    pub(crate) fn sealed(&self, value: &Value, shape: SecureShape, family: Option<&str>) -> Sealed {
+    pub(crate) fn seal_value(&self, value: &Value, shape: SecureShape, family: Option<&str>) -> SealOutcome {
         let made = |(alias, field): (String, String)| match family {
             Some(family) => self.seal(family, &alias, &field),
             None => Some(reference(&alias, &field, "")),
         };
         match value {
-            Value::Null => Sealed::Good(Value::Null),
+            Value::Null => SealOutcome::Good(Value::Null),
             Value::Map(map) if map.contains_key(NAMED) => match (shape, named(map).and_then(made)) {
-                (SecureShape::Text, Some(seal)) => Sealed::Good(Value::from(seal)),
-                (_, None) => Sealed::Unusable,
-                _ => Sealed::NotWhole,
+                (SecureShape::Text, Some(seal)) => SealOutcome::Good(Value::from(seal)),
+                (_, None) => SealOutcome::Unusable,
+                _ => SealOutcome::NotWhole,
             },
             // Of an object each field is a secret of its own, or none.
             Value::Map(map) if shape == SecureShape::Object => {
@@ -127,27 +127,27 @@ impl Seals {
                     let secret = match inner {
                         Value::Map(map) if map.contains_key(NAMED) => named(map),
                         Value::Str(text) if has_form(text) => named_in(text),
-                        _ => return Sealed::Literal,
+                        _ => return SealOutcome::Literal,
                     };
                     match secret.and_then(made) {
                         Some(seal) => drop(sealed.insert(key.clone(), seal)),
-                        None => return Sealed::Unusable,
+                        None => return SealOutcome::Unusable,
                     }
                 }
-                Sealed::Good(Value::map(sealed))
+                SealOutcome::Good(Value::map(sealed))
             }
             // As another run shows it, or a default: here it names the secret and proves nothing.
             Value::Str(text) if has_form(text) => match named_in(text).and_then(made) {
-                Some(seal) => Sealed::Good(Value::from(seal)),
-                None => Sealed::Unusable,
+                Some(seal) => SealOutcome::Good(Value::from(seal)),
+                None => SealOutcome::Unusable,
             },
-            _ => Sealed::Literal,
+            _ => SealOutcome::Literal,
         }
     }
 
     /// The default of a secure input as a reference for no family yet; none if it has no default.
-    pub fn sealed_default(&self, input: &SecureInput) -> Option<Sealed> {
-        Some(self.sealed(input.default.as_ref()?, input.shape, None))
+    pub fn seal_default(&self, input: &SecureInput) -> Option<SealOutcome> {
+        Some(self.seal_value(input.default.as_ref()?, input.shape, None))
     }
 }
 
@@ -160,7 +160,7 @@ struct Read<'a> {
 }
 
 impl Read<'_> {
-    fn is_proven(&self, seals: &Seals, family: &str) -> bool {
+    fn is_proven(&self, seals: &SecretSealer, family: &str) -> bool {
         seals.proof(family, &self.alias, &self.field).is_some_and(|proof| proof == self.proof)
     }
 }
@@ -199,7 +199,7 @@ fn named(map: &Map) -> Option<(String, String)> {
 
 /// What came of sealing a value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Sealed {
+pub enum SealOutcome {
     Good(Value),
     /// It is the secret itself.
     Literal,
@@ -209,33 +209,33 @@ pub enum Sealed {
     Unusable,
 }
 
-impl Sealed {
+impl SealOutcome {
     /// What is wrong, behind the parameter's name.
     pub fn problem(&self) -> &'static str {
         match self {
-            Sealed::Good(_) => "is as it should be",
-            Sealed::Literal => {
+            SealOutcome::Good(_) => "is as it should be",
+            SealOutcome::Literal => {
                 "is secure, and its value would be kept as it is: name a credential, {\"$secret\": \"alias\"}"
             }
-            Sealed::NotWhole => {
+            SealOutcome::NotWhole => {
                 "is no text: give an object whose fields name credentials, {\"password\": {\"$secret\": \"alias\"}}"
             }
-            Sealed::Unusable => "names no credential: {\"$secret\": \"alias\"}, with \"field\" if it has several",
+            SealOutcome::Unusable => "names no credential: {\"$secret\": \"alias\"}, with \"field\" if it has several",
         }
     }
 }
 
 /// Secure parameters come as references; all else from outside holds none.
-impl Gate for Seals {
+impl Gate for SecretSealer {
     fn admit(&self, secure: &[SecureInput], family: &str, input: Value) -> Result<Value, String> {
         let Value::Map(map) = &input else { return Ok(outside(input)) };
         let mut admitted = Map::new();
         for (name, value) in map.iter() {
             let value = match secure.iter().find(|secure| *secure.name == **name) {
                 None => outside(value.clone()),
-                Some(secure) => match self.sealed(value, secure.shape, Some(family)) {
-                    Sealed::Good(sealed) => sealed,
-                    Sealed::Literal if self.lenient => outside(value.clone()),
+                Some(secure) => match self.seal_value(value, secure.shape, Some(family)) {
+                    SealOutcome::Good(sealed) => sealed,
+                    SealOutcome::Literal if self.lenient => outside(value.clone()),
                     other => return Err(format!("the parameter `{name}` {}", other.problem())),
                 },
             };
@@ -248,9 +248,9 @@ impl Gate for Seals {
         let mut defaults = Map::new();
         for input in secure {
             let Some(value) = input.default.as_ref().filter(|value| has_reference(value)) else { continue };
-            match self.sealed(value, input.shape, Some(family)) {
-                Sealed::Good(sealed) => drop(defaults.insert(input.name.clone(), sealed)),
-                Sealed::Literal if self.lenient => {}
+            match self.seal_value(value, input.shape, Some(family)) {
+                SealOutcome::Good(sealed) => drop(defaults.insert(input.name.clone(), sealed)),
+                SealOutcome::Literal if self.lenient => {}
                 other => return Err(format!("the default of the parameter `{}` {}", input.name, other.problem())),
             }
         }

@@ -1,4 +1,4 @@
-use windlass_runtime::{EventPublisher, Gate, SecureInput, SecureShape};
+use windlass_runtime::{Gate, EventPublisher, SecureInput, SecureShape};
 use windlass_value::{Duration, parse_json, to_json};
 
 use super::*;
@@ -6,20 +6,20 @@ use crate::credentials::NamedCredentials;
 
 const SECRET: &str = "canary-7f3a/b+c";
 
-fn seals() -> Seals {
-    Seals::new(|| Some([7; 32]))
+fn seals() -> SecretSealer {
+    SecretSealer::new(|| Some([7; 32]))
 }
 
-fn edge(known: &[Secret]) -> Edge {
+fn boundary(configured: &[Secret]) -> SecretBoundary {
     let credentials = NamedCredentials::new(|name| match name {
         "WINDLASS_AUTH_API" => Some(format!(r#"{{"token": "{SECRET}", "user": "ann"}}"#)),
         _ => None,
     });
-    Edge::new(seals(), Arc::new(credentials), known)
+    SecretBoundary::new(seals(), Arc::new(credentials), configured)
 }
 
 /// What a tool sees, and what comes out of the edge when it repeats its input in every part of its outcome.
-async fn through(edge: &Edge, input: &Value) -> (String, TaskOutcome, String) {
+async fn call_through(boundary: &SecretBoundary, input: &Value) -> (String, TaskOutcome, String) {
     let saw = Arc::new(std::sync::Mutex::new(String::new()));
     let heard = saw.clone();
     let tools = Tools::new().with_fn("t", move |call| {
@@ -34,17 +34,17 @@ async fn through(edge: &Edge, input: &Value) -> (String, TaskOutcome, String) {
     });
     let (publish, mut events) = EventPublisher::channel();
     let call = ToolCall { publish, ..ToolCall::alone(input.clone()) };
-    let outcome = edge.around(tools).get("t").unwrap().call(call).await;
+    let outcome = boundary.around(tools).get("t").unwrap().call(call).await;
     let event = format!("{:?}", events.recv().await);
     let saw = saw.lock().unwrap().clone();
     (saw, outcome, event)
 }
 
 #[tokio::test]
-async fn references_are_opened_going_in_and_struck_coming_out() {
+async fn references_are_opened_in_the_input_and_redacted_in_the_output() {
     let seal = seals().seal("run", "api", "token").unwrap();
     let input = Value::object([("h", Value::from(format!("Bearer {seal}"))), ("n", Value::from(1i64))]);
-    let (saw, outcome, event) = through(&edge(&[]), &input).await;
+    let (saw, outcome, event) = call_through(&boundary(&[]), &input).await;
     assert_eq!(saw, format!(r#"{{"h":"Bearer {SECRET}","n":1}}"#));
     assert_eq!(to_json(&outcome.output), r#"{"h":"Bearer ***","n":1}"#);
     assert!(!format!("{outcome:?} {event}").contains("canary"), "{outcome:?} {event}");
@@ -53,9 +53,9 @@ async fn references_are_opened_going_in_and_struck_coming_out() {
 }
 
 #[tokio::test]
-async fn what_was_not_made_here_is_not_opened() {
+async fn a_foreign_reference_is_not_opened() {
     let own = seals().seal("run", "api", "token").unwrap();
-    let other = Seals::new(|| Some([8; 32])).seal("run", "api", "token").unwrap();
+    let other = SecretSealer::new(|| Some([8; 32])).seal("run", "api", "token").unwrap();
     for text in [
         other.as_str(),
         // Of another run, and of none.
@@ -68,30 +68,30 @@ async fn what_was_not_made_here_is_not_opened() {
         &own.replace(">", ":x>"),
         &own.to_uppercase(),
     ] {
-        let (saw, _, _) = through(&edge(&[]), &Value::from(text)).await;
+        let (saw, _, _) = call_through(&boundary(&[]), &Value::from(text)).await;
         assert_eq!(saw, to_json(&Value::from(text)));
     }
-    let (_, outcome, _) = through(&edge(&[]), &Value::from(own.as_str())).await;
+    let (_, outcome, _) = call_through(&boundary(&[]), &Value::from(own.as_str())).await;
     assert_eq!(to_json(&outcome.output), r#""***""#);
     // A service that sends a reference gets nothing opened with it.
     let tools = Tools::new().with_fn("t", move |_| {
         let reply = Value::from(own.clone());
         async move { TaskOutcome::success(reply) }
     });
-    let outcome = edge(&[]).around(tools).get("t").unwrap().call(ToolCall::alone(Value::Null)).await;
+    let outcome = boundary(&[]).around(tools).get("t").unwrap().call(ToolCall::alone(Value::Null)).await;
     assert!(!has_reference(&outcome.output), "{outcome:?}");
     let missing = seals().seal("run", "nobody", "").unwrap();
-    let outcome = through(&edge(&[]), &Value::from(missing)).await.1;
+    let outcome = call_through(&boundary(&[]), &Value::from(missing)).await.1;
     assert_eq!(&*outcome.error.unwrap().code, "UnknownCredential");
 }
 
 #[tokio::test]
-async fn what_the_settings_know_is_struck_whoever_says_it() {
-    let edge = edge(&[Secret::new("model-key-0123"), Secret::plain("ordinary text")]);
+async fn configured_secrets_are_redacted_from_every_outcome() {
+    let boundary = boundary(&[Secret::new("model-key-0123"), Secret::plain("ordinary text")]);
     let input = parse_json(
         r#"{"a": "model-key-0123 and ordinary text", "b": ["bW9kZWwta2V5LTAxMjM=", "6d6f64656c2d6b65792d30313233"]}"#,
     );
-    let (_, outcome, event) = through(&edge, &input.unwrap()).await;
+    let (_, outcome, event) = call_through(&edge, &input.unwrap()).await;
     assert_eq!(outcome.output.get("a").and_then(Value::as_str), Some("*** and ordinary text"));
     for part in ["model-key", "bW9kZWwta2V5", "6d6f64656c2d6b6579"] {
         assert!(!format!("{outcome:?} {event}").contains(part), "{part}: {outcome:?}");
@@ -140,7 +140,7 @@ fn secure_parameters_come_as_references() {
             }
         }
     }
-    let without = Seals::new(|| None);
+    let without = SecretSealer::new(|| None);
     assert!(without.admit(&secure(), "run", parse_json(r#"{"text": {"$secret": "api"}}"#).unwrap()).is_err());
 }
 
@@ -150,7 +150,7 @@ fn a_default_is_a_reference_of_each_run() {
     secure[0].default = Some(parse_json(r#"{"$secret": "api", "field": "token"}"#).unwrap());
     secure[1].default = Some(parse_json(r#"{"password": {"$secret": "api"}}"#).unwrap());
     for input in &mut secure {
-        let Some(Sealed::Good(sealed)) = seals().sealed_default(input) else { panic!("{input:?}") };
+        let Some(SealOutcome::Good(sealed)) = seals().seal_default(input) else { panic!("{input:?}") };
         input.default = Some(sealed);
     }
     assert_eq!(secure[0].default, Some(Value::from("<secret:api:token:>")));
@@ -160,7 +160,7 @@ fn a_default_is_a_reference_of_each_run() {
         let expected = Value::object([("text", seal("token")), ("login", login)]);
         assert_eq!(seals().defaults(&secure, family), Ok(expected));
     }
-    assert!(Seals::new(|| None).defaults(&secure, "one").is_err());
+    assert!(SecretSealer::new(|| None).defaults(&secure, "one").is_err());
 }
 
 /// A tool of somebody elsewhere: what it is given, and what the one who does it makes of that with this key.
@@ -177,7 +177,7 @@ async fn elsewhere(input: &str, key: Option<[u8; 32]>) -> (Option<Arc<str>>, Str
         }
     }
     let given: Arc<std::sync::Mutex<Option<ToolCall>>> = Arc::default();
-    let server = edge(&[]).around(Tools::new().with("t", Remote(given.clone())));
+    let server = boundary(&[]).around(Tools::new().with("t", Remote(given.clone())));
     server.get("t").unwrap().call(ToolCall::alone(Value::from(input))).await;
     let handed = given.lock().unwrap().take().unwrap();
     assert_eq!(handed.input, Value::from(input), "it is opened there");
@@ -188,14 +188,14 @@ async fn elsewhere(input: &str, key: Option<[u8; 32]>) -> (Option<Arc<str>>, Str
         *heard.lock().unwrap() = to_json(&call.input);
         async move { TaskOutcome::success(Value::Null) }
     });
-    let theirs = Edge::new(Seals::new(move || key), edge(&[]).0.credentials.clone(), []);
+    let theirs = SecretBoundary::new(SecretSealer::new(move || key), boundary(&[]).0.credentials.clone(), []);
     let outcome = theirs.around(tools).get("t").unwrap().call(handed).await;
     let saw = saw.lock().unwrap().clone();
     (sealed_by, saw, outcome)
 }
 
 #[tokio::test]
-async fn who_has_not_the_key_says_so_and_calls_nobody() {
+async fn a_worker_without_the_seal_key_fails_and_does_not_call_the_tool() {
     let own = seals().seal("run", "api", "token").unwrap();
     let (mark, saw, _) = elsewhere(&own, Some([7; 32])).await;
     assert_eq!((mark.is_some(), saw), (true, format!("\"{SECRET}\"")));

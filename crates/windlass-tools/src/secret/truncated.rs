@@ -1,43 +1,43 @@
 //! Texts of which only a part is kept. A secret must be struck out before the cut: half of one is found by nobody.
 
-use super::{Redaction, STRUCK};
+use super::{Redactor, REDACTED};
 
 /// A shorter part of a secret is too likely to be ordinary text.
 const PART_MIN: usize = 6;
 
 tokio::task_local! {
-    static OF_CALL: Redaction;
+    static CALL_REDACTION: Redactor;
 }
 
 /// The secrets that were put into the inputs of the call that is running.
-pub(crate) fn of_call() -> Redaction {
-    OF_CALL.try_with(Redaction::clone).unwrap_or_default()
+pub(crate) fn call_redaction() -> Redactor {
+    CALL_REDACTION.try_with(Redactor::clone).unwrap_or_default()
 }
 
-impl Redaction {
+impl Redactor {
     /// Runs a call, whose tool finds this by [`of_call`].
     pub(crate) async fn during<T>(self, call: impl Future<Output = T>) -> T {
-        OF_CALL.scope(self, call).await
+        CALL_REDACTION.scope(self, call).await
     }
 
     /// A text whose end was cut off already: with the beginning of a secret there.
-    pub(crate) fn text_cut_after(&self, text: &str) -> String {
-        let struck = self.text(text);
+    pub(crate) fn redact_truncated_end(&self, text: &str) -> String {
+        let redacted = self.redact_text(text);
         // The cut may have gone through a character.
-        let whole = struck.trim_end_matches(char::REPLACEMENT_CHARACTER);
+        let whole = redacted.trim_end_matches(char::REPLACEMENT_CHARACTER);
         match self.longest(|form| beginnings(form).find(|part| whole.ends_with(part))) {
-            Some(part) => format!("{}{STRUCK}", &whole[..whole.len() - part]),
-            None => struck,
+            Some(part) => format!("{}{REDACTED}", &whole[..whole.len() - part]),
+            None => redacted,
         }
     }
 
     /// A text whose beginning was cut off already: with the end of a secret there.
-    pub(crate) fn text_cut_before(&self, text: &str) -> String {
-        let struck = self.text(text);
-        let whole = struck.trim_start_matches(char::REPLACEMENT_CHARACTER);
+    pub(crate) fn redact_truncated_start(&self, text: &str) -> String {
+        let redacted = self.redact_text(text);
+        let whole = redacted.trim_start_matches(char::REPLACEMENT_CHARACTER);
         match self.longest(|form| ends(form).find(|part| whole.starts_with(part))) {
-            Some(part) => format!("{STRUCK}{}", &whole[part..]),
-            None => struck,
+            Some(part) => format!("{REDACTED}{}", &whole[part..]),
+            None => redacted,
         }
     }
 
@@ -63,9 +63,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_secrets_at_a_cut() {
+    fn partial_secrets_are_redacted_at_a_cut() {
         let redaction =
-            Redaction::new(["sk-canary-0123".to_owned(), "-----BEGIN KEY-----\nMIIcanary+line\nab\n".to_owned()]);
+            Redactor::new(["sk-canary-0123".to_owned(), "-----BEGIN KEY-----\nMIIcanary+line\nab\n".to_owned()]);
         for (text, after, before) in [
             ("x sk-canary-012", "x ***", "x sk-canary-012"),
             ("x sk-can", "x ***", "x sk-can"),
@@ -80,10 +80,10 @@ mod tests {
             ("x MIIcanary", "x ***", "x MIIcanary"),
             ("-----BEGIN KEY----- x", "-----BEGIN KEY----- x", "-----BEGIN KEY----- x"),
         ] {
-            assert_eq!(redaction.text_cut_after(text), after, "{text}");
-            assert_eq!(redaction.text_cut_before(text), before, "{text}");
+            assert_eq!(redaction.redact_truncated_end(text), after, "{text}");
+            assert_eq!(redaction.redact_truncated_start(text), before, "{text}");
         }
-        let none = Redaction::default();
-        assert_eq!((none.text_cut_after("a"), none.text_cut_before("a")), ("a".to_owned(), "a".to_owned()));
+        let none = Redactor::default();
+        assert_eq!((none.redact_truncated_end("a"), none.redact_truncated_start("a")), ("a".to_owned(), "a".to_owned()));
     }
 }

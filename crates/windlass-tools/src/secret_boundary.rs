@@ -4,7 +4,7 @@
 //! out, what is secret is struck out: what this call was given, and what the settings know besides. Texts from outside
 //! that look like references are broken, so that nobody outside can have one opened.
 
-mod seal;
+mod sealer;
 
 use std::sync::Arc;
 
@@ -14,58 +14,58 @@ use windlass_value::{Map, Value};
 
 use crate::credentials::Credentials;
 use crate::sealed::field_of;
-use crate::secret::{Redaction, Secret};
-use seal::Piece;
-pub use seal::{Sealed, Seals};
+use crate::secret::{Redactor, Secret};
+use sealer::Piece;
+pub use sealer::{SealOutcome, SecretSealer};
 
 /// What stands between tools and the rest.
 #[derive(Clone)]
-pub struct Edge(Arc<Inner>);
+pub struct SecretBoundary(Arc<Inner>);
 
 struct Inner {
-    seals: Seals,
+    seals: SecretSealer,
     credentials: Arc<dyn Credentials>,
     /// What no tool's answer may hold, whichever it is.
-    known: Redaction,
+    configured: Redactor,
 }
 
-impl Edge {
+impl SecretBoundary {
     pub fn new<'a>(
-        seals: Seals,
+        seals: SecretSealer,
         credentials: Arc<dyn Credentials>,
-        known: impl IntoIterator<Item = &'a Secret>,
-    ) -> Edge {
-        Edge(Arc::new(Inner { seals, credentials, known: Redaction::of_secrets(known) }))
+        configured: impl IntoIterator<Item = &'a Secret>,
+    ) -> SecretBoundary {
+        SecretBoundary(Arc::new(Inner { seals, credentials, configured: Redactor::from_secrets(configured) }))
     }
 
     /// The secrets that the settings know, whichever tool they are for.
-    pub fn known(&self) -> &Redaction {
-        &self.0.known
+    pub fn configured_secrets(&self) -> &Redactor {
+        &self.0.configured
     }
 
     /// All of them behind it. What is done by somebody else gets references as they are: they are opened there.
     pub fn around(&self, tools: Tools) -> Tools {
-        tools.each(|tool| Guarded { tool, edge: self.clone() })
+        tools.each(|tool| GuardedTool { tool, edge: self.clone() })
     }
 }
 
-struct Guarded {
+struct GuardedTool {
     tool: Arc<dyn Tool>,
-    edge: Edge,
+    edge: SecretBoundary,
 }
 
-impl Tool for Guarded {
+impl Tool for GuardedTool {
     fn shows_alive(&self, call: &ToolCall) -> bool {
         self.tool.shows_alive(call)
     }
 
     fn call(&self, mut call: ToolCall) -> ToolFuture {
         let inner = self.edge.0.clone();
-        let mut opened = Opened::default();
+        let mut opened = OpenedSecrets::default();
         if has_reference(&call.input) {
             let prepared = match self.tool.shows_alive(&call) {
                 true => {
-                    call.sealed_by = inner.marked(&call.input, &call.family);
+                    call.sealed_by = inner.fingerprint_if_sealed(&call.input, &call.family);
                     Ok(call.input.clone())
                 }
                 false => inner
@@ -78,44 +78,44 @@ impl Tool for Guarded {
             }
         }
         let given = opened.redaction();
-        let heard = (inner.clone(), given.clone());
-        call.publish = call.publish.with_transform(move |data| heard.0.struck(&data, &heard.1));
+        let redactors = (inner.clone(), given.clone());
+        call.publish = call.publish.with_transform(move |data| redactors.0.redact(&data, &redactors.1));
         let running = self.tool.call(call);
         // Tools that keep parts of texts strike secrets out before they cut.
         #[cfg(feature = "process")]
-        let running = given.clone().with(&inner.known).during(running);
+        let running = given.clone().with(&inner.configured).during(running);
         Box::pin(async move {
             let outcome = running.await;
-            let again = outcome.again.clone().map(|again| Again { input: opened.sealed(&again.input), ..again });
+            let again = outcome.again.clone().map(|again| Again { input: opened.reseal(&again.input), ..again });
             let (beside, suspension) = (outcome.beside.clone(), outcome.suspension.clone());
-            let struck = inner.known.outcome(given.outcome(TaskOutcome { again: None, ..outcome }));
-            let again = again.map(|again| Again { input: inner.known.value(&again.input), ..again });
-            let (output, meta, facts) = (outside(struck.output), outside(struck.meta), outside(struck.facts));
-            TaskOutcome { output, meta, facts, again, beside, suspension: awaits: suspension, ..struck }
+            let redacted = inner.configured.redact_outcome(given.redact_outcome(TaskOutcome { again: None, ..outcome }));
+            let again = again.map(|again| Again { input: inner.configured.redact_value(&again.input), ..again });
+            let (output, meta, facts) = (outside(redacted.output), outside(redacted.meta), outside(redacted.facts));
+            TaskOutcome { output, meta, facts, again, beside, suspension: awaits: suspension, ..redacted }
         })
     }
 }
 
 /// What was opened for one call: each reference and its text.
 #[derive(Default)]
-struct Opened(Vec<(String, String)>);
+struct OpenedSecrets(Vec<(String, String)>);
 
-impl Opened {
-    fn redaction(&self) -> Redaction {
-        Redaction::new(self.0.iter().map(|(_, text)| text.clone()))
+impl OpenedSecrets {
+    fn redaction(&self) -> Redactor {
+        Redactor::new(self.0.iter().map(|(_, text)| text.clone()))
     }
 
     /// The references in the place of the texts: an operation that goes on later has them opened again.
-    fn sealed(&self, value: &Value) -> Value {
+    fn reseal(&self, value: &Value) -> Value {
         match value {
             _ if self.0.is_empty() => value.clone(),
             Value::Str(text) => {
                 let put_back = |text: String, (seal, secret): &(String, String)| text.replace(secret.as_str(), seal);
                 Value::from(self.0.iter().fold(text.to_string(), put_back))
             }
-            Value::List(items) => Value::list(items.iter().map(|item| self.sealed(item)).collect()),
+            Value::List(items) => Value::list(items.iter().map(|item| self.reseal(item)).collect()),
             Value::Map(map) => {
-                Value::map(map.iter().map(|(key, inner)| (key.clone(), self.sealed(inner))).collect::<Map>())
+                Value::map(map.iter().map(|(key, inner)| (key.clone(), self.reseal(inner))).collect::<Map>())
             }
             other => other.clone(),
         }
@@ -123,12 +123,12 @@ impl Opened {
 }
 
 impl Inner {
-    fn struck(&self, value: &Value, given: &Redaction) -> Value {
-        outside(self.known.value(&given.value(value)))
+    fn redact(&self, value: &Value, given: &Redactor) -> Value {
+        outside(self.configured.redact_value(&given.redact_value(value)))
     }
 
     /// The mark of the key, if there is something to open for this family of runs.
-    fn marked(&self, value: &Value, family: &str) -> Option<Arc<str>> {
+    fn fingerprint_if_sealed(&self, value: &Value, family: &str) -> Option<Arc<str>> {
         let own =
             |text: &str| self.seals.pieces(family, text).iter().any(|piece| matches!(piece, Piece::Sealed { .. }));
         any_text(value, &own).then(|| self.seals.mark())?.map(Arc::from)
@@ -147,7 +147,7 @@ impl Inner {
     }
 
     /// The value with every reference opened that was made here for this family of runs. Any other is a text.
-    fn open(&self, value: &Value, family: &str, opened: &mut Opened) -> Result<Value, ErrorInfo> {
+    fn open(&self, value: &Value, family: &str, opened: &mut OpenedSecrets) -> Result<Value, ErrorInfo> {
         Ok(match value {
             Value::Str(text) if text.contains(REFERENCE) => Value::from(self.open_text(text, family, opened)?),
             Value::List(items) => {
@@ -161,7 +161,7 @@ impl Inner {
         })
     }
 
-    fn open_text(&self, text: &str, family: &str, opened: &mut Opened) -> Result<String, ErrorInfo> {
+    fn open_text(&self, text: &str, family: &str, opened: &mut OpenedSecrets) -> Result<String, ErrorInfo> {
         let mut whole = String::with_capacity(text.len());
         for piece in self.seals.pieces(family, text) {
             match piece {
