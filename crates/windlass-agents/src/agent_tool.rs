@@ -273,9 +273,9 @@ impl Inner {
             }
             unfinished if unfinished.again.is_some() || unfinished.suspension.is_some() => Err(Box::new(unfinished)),
             // What it does besides is part of its end.
-            done @ TaskOutcome { beside: Some(_), .. } => {
+            done @ TaskOutcome { side_outputs: Some(_), .. } => {
                 let answer = Answer::good(answer_text(&done.output));
-                Err(Box::new(TaskOutcome { beside: done.beside, ..self.outcome(answer) }))
+                Err(Box::new(TaskOutcome { side_outputs: done.side_outputs, ..self.outcome(answer) }))
             }
             done => Ok(Answer::good(answer_text(&done.output))),
         }

@@ -27,7 +27,7 @@ pub use event::{
 pub use signal_delivery::{SignalDelivery, predict_delivery};
 pub use limits::{Limits, ProcessLimits, ServerLimits};
 pub use outcome::{
-    Again, WaitResult, WaitAnnouncement, Suspension, SuspendedOn, Beside, Change, ErrorInfo, LoopSummary, Outcome, Reason, Reply, Sent,
+    Again, WaitResult, WaitAnnouncement, Suspension, SuspendedOn, SideOutputs, StateChange, ErrorInfo, LoopSummary, Outcome, Reason, Reply, SentToken,
     TaskOutcome, Was,
 };
 pub use program::{NodeFacts, PlanError, Program};

@@ -134,7 +134,7 @@ pub struct TaskOutcome {
     pub facts: Value,
     /// What the task does besides giving its output: all of it or, if it has failed, nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub beside: Option<Box<Beside>>,
+    pub side_outputs: Option<Box<SideOutputs>>,
     /// The task waits for something and goes on when it has come. An error counts more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Box<Suspension>>,
@@ -145,16 +145,16 @@ pub struct TaskOutcome {
 
 /// Effects of a task on its own run, in the tick of its result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Beside {
+pub struct SideOutputs {
     /// Tokens for the net around it, before those that it returns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sends: Vec<Sent>,
+    pub sends: Vec<SentToken>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<Change>,
+    pub state_changes: Vec<StateChange>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sent {
+pub struct SentToken {
     pub kind: Arc<str>,
     pub payload: Value,
     /// The only place that gets it.
@@ -164,7 +164,7 @@ pub struct Sent {
 
 /// A change of a variable of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Change {
+pub struct StateChange {
     pub name: Arc<str>,
     pub op: WriteOp,
     pub value: Value,
@@ -281,7 +281,7 @@ impl TaskOutcome {
             meta: Value::Null,
             again: None,
             facts: Value::Null,
-            beside: None,
+            side_outputs: None,
             suspension: None,
             taken: None,
         }

@@ -6,7 +6,7 @@ use crate::support;
 use support::*;
 use windlass_core::plan::*;
 use windlass_core::{
-    WaitAnnouncement, Suspension, SuspendedOn, Beside, Change, ErrorInfo, Job, Program, Sent, Status, TaskOutcome, TickKind, Was,
+    WaitAnnouncement, Suspension, SuspendedOn, SideOutputs, StateChange, ErrorInfo, Job, Program, SentToken, Status, TaskOutcome, TickKind, Was,
 };
 use windlass_value::{Timestamp, Value};
 
@@ -44,12 +44,12 @@ fn stop(payload: &str) -> TaskOutcome {
     TaskOutcome::success(Value::object([("kind", Value::from("stop")), ("payload", json(payload))]))
 }
 
-fn beside(sends: Vec<Sent>, changes: Vec<Change>, outcome: TaskOutcome) -> TaskOutcome {
-    TaskOutcome { beside: Some(Box::new(Beside { sends, changes })), ..outcome }
+fn with_side_outputs(sends: Vec<SentToken>, changes: Vec<StateChange>, outcome: TaskOutcome) -> TaskOutcome {
+    TaskOutcome { side_outputs: Some(Box::new(SideOutputs { sends, state_changes: changes })), ..outcome }
 }
 
-fn change(op: WriteOp, value: i64, was: Was) -> Change {
-    Change { name: "n".into(), op, value: Value::Int(value), was, initial: Value::Null }
+fn change(op: WriteOp, value: i64, was: Was) -> StateChange {
+    StateChange { name: "n".into(), op, value: Value::Int(value), was, initial: Value::Null }
 }
 
 fn last<'s>(sim: &'s Sim) -> &'s Job {
@@ -94,9 +94,9 @@ fn an_answer_that_came_before_the_question_is_kept() {
 fn parallel_waits_get_each_their_own_answer() {
     let program = step(None).load();
     let mut sim = begun(&program);
-    let again = Sent { kind: "again".into(), payload: Value::Int(2), to: None };
+    let again = SentToken { kind: "again".into(), payload: Value::Int(2), to: None };
     let more = TaskOutcome::success(Value::object([("kind", Value::from("again")), ("payload", Value::Int(1))]));
-    sim.reply("net.step", beside(vec![again], Vec::new(), more));
+    sim.reply("net.step", with_side_outputs(vec![again], Vec::new(), more));
     assert_eq!(sim.flights.len(), 2);
     let jobs: Vec<u64> = sim.flights.iter().map(|flight| flight.job.job).collect();
     for (job, order) in jobs.iter().zip([1, 2]) {
@@ -119,14 +119,14 @@ fn an_event_that_a_step_waits_for_goes_to_the_others_that_accept_it_and_not_to_t
         }
         let program = b.load();
         let mut sim = begun(&program);
-        let again = Sent { kind: "again".into(), payload: Value::Int(2), to: None };
-        sim.reply("net.step", beside(vec![again.clone()], Vec::new(), TaskOutcome::success(Value::Null)));
+        let again = SentToken { kind: "again".into(), payload: Value::Int(2), to: None };
+        sim.reply("net.step", with_side_outputs(vec![again.clone()], Vec::new(), TaskOutcome::success(Value::Null)));
         sim.reply("net.step", event("go", "{}", None));
         match inside {
             true => {
                 sim.event("again", 3i64);
-                let go = Sent { kind: "go".into(), ..again };
-                sim.reply("net.step", beside(vec![go], Vec::new(), TaskOutcome::success(Value::Null)));
+                let go = SentToken { kind: "go".into(), ..again };
+                sim.reply("net.step", with_side_outputs(vec![go], Vec::new(), TaskOutcome::success(Value::Null)));
             }
             false => _ = sim.event("go", 2i64),
         }
@@ -256,26 +256,26 @@ fn a_task_that_cannot_go_on_after_its_wait_is_tried_again_with_the_same_answers(
 }
 
 #[test]
-fn changes_and_sends_are_one_tick_with_the_result() {
+fn side_outputs_and_the_result_are_applied_in_one_tick() {
     let program = step(None).load();
     let mut sim = begun(&program);
-    let again = Sent { kind: "again".into(), payload: Value::Null, to: None };
+    let again = SentToken { kind: "again".into(), payload: Value::Null, to: None };
     let done = TaskOutcome::success(Value::Null);
     sim.reply(
         "net.step",
-        beside(vec![again], vec![change(WriteOp::Set, 8, Was::Absent), change(WriteOp::Add, 1, Was::Any)], done),
+        with_side_outputs(vec![again], vec![change(WriteOp::Set, 8, Was::Absent), change(WriteOp::Add, 1, Was::Any)], done),
     );
     assert_eq!(last(&sim).input, Value::Int(9), "the next step sees the change");
     assert_eq!(sim.dispatched.len(), 2);
 }
 
 #[test]
-fn a_failed_step_has_sent_and_changed_nothing() {
+fn a_failed_step_applies_no_side_outputs() {
     let program = step(Some(retry(2, secs(1)))).load();
     let mut sim = begun(&program);
-    let again = Sent { kind: "again".into(), payload: Value::Null, to: None };
+    let again = SentToken { kind: "again".into(), payload: Value::Null, to: None };
     let failed = TaskOutcome::failure(ErrorInfo::new("Oops", "step", "no"));
-    sim.reply("net.step", beside(vec![again], vec![change(WriteOp::Set, 8, Was::Any)], failed));
+    sim.reply("net.step", with_side_outputs(vec![again], vec![change(WriteOp::Set, 8, Was::Any)], failed));
     sim.pass(secs(1));
     assert_eq!((sim.dispatched.len(), &last(&sim).input), (2, &Value::Null));
 }
@@ -292,10 +292,10 @@ fn a_change_of_what_somebody_else_has_changed_is_a_failure_with_its_own_kind() {
     for (late, code) in others {
         let program = step(None).load();
         let mut sim = begun(&program);
-        let again = |n: i64| Sent { kind: "again".into(), payload: Value::Int(n), to: None };
+        let again = |n: i64| SentToken { kind: "again".into(), payload: Value::Int(n), to: None };
         let done = TaskOutcome::success(Value::Null);
-        sim.reply("net.step", beside(vec![again(1)], vec![change(WriteOp::Set, 5, Was::Any)], done));
-        sim.reply("net.step", beside(Vec::new(), vec![change(WriteOp::Set, 5, Was::Any), late], stop("1")));
+        sim.reply("net.step", with_side_outputs(vec![again(1)], vec![change(WriteOp::Set, 5, Was::Any)], done));
+        sim.reply("net.step", with_side_outputs(Vec::new(), vec![change(WriteOp::Set, 5, Was::Any), late], stop("1")));
         let error = sim.result().error.clone();
         assert_eq!(error.map(|error| error.code.to_string()).unwrap_or_default(), code);
     }
@@ -306,8 +306,8 @@ fn the_first_value_is_what_the_variable_begins_with() {
     let program = step(None).load();
     let mut sim = begun(&program);
     let first =
-        Change { name: "m".into(), op: WriteOp::Add, value: Value::Int(1), was: Was::Any, initial: Value::Int(10) };
-    sim.reply("net.step", beside(Vec::new(), vec![first], stop("1")));
+        StateChange { name: "m".into(), op: WriteOp::Add, value: Value::Int(1), was: Was::Any, initial: Value::Int(10) };
+    sim.reply("net.step", with_side_outputs(Vec::new(), vec![first], stop("1")));
     let scope = sim.state.scopes.get(sim.state.root_scope).unwrap();
     assert_eq!(scope.variables["m"].value, Value::Int(11));
 }

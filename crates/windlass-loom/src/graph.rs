@@ -137,11 +137,11 @@ impl Compiler<'_> {
 
     fn unknown_predecessor(&mut self, key: &Key, entry: &Entry, entries: &[Entry]) {
         let elsewhere = self.scopes.all().any(|scope| scope.names.contains_key(&key.text.to_lowercase()));
-        let beside = || entries.iter().filter(|other| other.name != entry.name).map(|other| &*other.name);
+        let siblings = || entries.iter().filter(|other| other.name != entry.name).map(|other| &*other.name);
         let hint = match elsewhere {
             true => "it is at another level: an action can only run after actions beside it".to_owned(),
-            false => did_you_mean(&key.text, beside()).unwrap_or_else(|| match beside().next() {
-                Some(_) => format!("beside this action: {}", list_of(beside())),
+            false => did_you_mean(&key.text, siblings()).unwrap_or_else(|| match siblings().next() {
+                Some(_) => format!("beside this action: {}", list_of(siblings())),
                 None => "there is no other action beside this one".to_owned(),
             }),
         };

@@ -253,9 +253,9 @@ impl<A: Adapter> ControlLoop<A> {
                 if let Some(again) = &mut outcome.again {
                     slim(&mut again.input);
                 }
-                if let Some(beside) = &mut outcome.beside {
-                    beside.sends.iter_mut().for_each(|sent| slim(&mut sent.payload));
-                    for change in &mut beside.changes {
+                if let Some(side_outputs) = &mut outcome.side_outputs {
+                    side_outputs.sends.iter_mut().for_each(|sent| slim(&mut sent.payload));
+                    for change in &mut side_outputs.state_changes {
                         slim(&mut change.value);
                         if let Was::Value(was) = &mut change.was {
                             slim(was);

@@ -230,11 +230,11 @@ fn whole(store: &dyn StoreRead, mut outcome: TaskOutcome) -> Result<TaskOutcome,
     };
     put_back(&mut outcome.output)?;
     put_back(&mut outcome.facts)?;
-    if let Some(beside) = &mut outcome.beside {
-        for sent in &mut beside.sends {
+    if let Some(side_outputs) = &mut outcome.side_outputs {
+        for sent in &mut side_outputs.sends {
             put_back(&mut sent.payload)?;
         }
-        for change in &mut beside.changes {
+        for change in &mut side_outputs.state_changes {
             put_back(&mut change.value)?;
             if let Was::Value(was) = &mut change.was {
                 put_back(was)?;

@@ -176,7 +176,7 @@ impl Redactor {
             facts: self.redact_value(&outcome.facts),
             again,
             // Tools that are given secrets send nothing and wait for nobody.
-            beside: None,
+            side_outputs: None,
             suspension: None,
             taken: None,
         }

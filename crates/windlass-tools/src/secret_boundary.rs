@@ -87,11 +87,11 @@ impl Tool for GuardedTool {
         Box::pin(async move {
             let outcome = running.await;
             let again = outcome.again.clone().map(|again| Again { input: opened.reseal(&again.input), ..again });
-            let (beside, suspension) = (outcome.beside.clone(), outcome.suspension.clone());
+            let (side_outputs, suspension) = (outcome.side_outputs.clone(), outcome.suspension.clone());
             let redacted = inner.configured.redact_outcome(given.redact_outcome(TaskOutcome { again: None, ..outcome }));
             let again = again.map(|again| Again { input: inner.configured.redact_value(&again.input), ..again });
             let (output, meta, facts) = (outside(redacted.output), outside(redacted.meta), outside(redacted.facts));
-            TaskOutcome { output, meta, facts, again, beside, suspension: awaits: suspension, ..redacted }
+            TaskOutcome { output, meta, facts, again, side_outputs: beside: side_outputs, suspension: awaits: suspension, ..redacted }
         })
     }
 }

@@ -217,7 +217,7 @@ pub struct RunView {
     pub input: Value,
     /// What came with the input, when a trigger was told of it: `headers`, `queries`. Null if nothing did.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub beside: Value,
+    pub trigger_metadata: Value,
     /// Declared parameters with their values.
     pub parameters: Value,
     pub started_at: Timestamp,
@@ -235,7 +235,7 @@ impl RunView {
             id: id.into(),
             name: name.into(),
             input: Value::Null,
-            beside: Value::Null,
+            trigger_metadata: Value::Null,
             parameters: Value::Null,
             started_at,
             parent: None,

@@ -58,7 +58,7 @@ pub(crate) struct HandlerDef {
 
 impl StepDef {
     /// What it gives to the run: returned or sent.
-    pub(crate) fn makes(&self) -> impl Iterator<Item = &EventType> {
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = &EventType> {
         self.shape.produces.iter().chain(&self.sends)
     }
 }
@@ -216,9 +216,9 @@ impl WorkflowBuilder {
         let steps = self.steps.iter().map(|step| crate::call::StepFacts {
             name: step.name.as_str().into(),
             accepts: step.shape.accepts.iter().map(|event| event.name).collect(),
-            makes: step.makes().map(|event| event.name).collect(),
+            makes: step.outputs().map(|event| event.name).collect(),
         });
-        let all = self.steps.iter().flat_map(|step| step.shape.accepts.iter().chain(step.makes()).chain(&step.waits));
+        let all = self.steps.iter().flat_map(|step| step.shape.accepts.iter().chain(step.outputs()).chain(&step.waits));
         let events = all.chain(&self.events).map(|event| (event.name, *event)).collect();
         Ok(Facts {
             workflow: self.name.as_str().into(),

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use windlass_core::{WaitResult, Suspension, SuspendedOn, Beside, ResumeData, Sent, TaskOutcome};
+use windlass_core::{WaitResult, Suspension, SuspendedOn, SideOutputs, ResumeData, SentToken, TaskOutcome};
 use windlass_runtime::ToolCall;
 use windlass_value::{Map, Timestamp, Value};
 
@@ -51,7 +51,7 @@ pub struct Shared {
 /// What a body has done so far. Nothing of it counts before the body has ended well.
 #[derive(Default)]
 pub(crate) struct Buffer {
-    pub sends: Vec<Sent>,
+    pub sends: Vec<SentToken>,
     pub state: Option<StateBuffer>,
     /// How many durable calls there were.
     pub waits: usize,
@@ -192,8 +192,8 @@ fn outcome(ended: Option<Result<Value, StepError>>, call: &Call) -> TaskOutcome 
         Ok(output) => {
             let changes = buffer.state.take().map(StateBuffer::into_changes).unwrap_or_default();
             let sends = std::mem::take(&mut buffer.sends);
-            let beside = (!sends.is_empty() || !changes.is_empty()).then(|| Box::new(Beside { sends, changes }));
-            TaskOutcome { beside, ..TaskOutcome::success(output) }
+            let side_outputs = (!sends.is_empty() || !changes.is_empty()).then(|| Box::new(SideOutputs { sends, state_changes: changes }));
+            TaskOutcome { side_outputs: beside: side_outputs, ..TaskOutcome::success(output) }
         }
         Err(error) => failure(error),
     }

@@ -104,7 +104,7 @@ impl<'w> Checks<'w> {
     /// A name stands for one type.
     fn events(&mut self) {
         let mut known: BTreeMap<&str, EventType> = BTreeMap::new();
-        let all = self.steps().flat_map(|step| step.shape.accepts.iter().chain(step.makes()).chain(&step.waits));
+        let all = self.steps().flat_map(|step| step.shape.accepts.iter().chain(step.outputs()).chain(&step.waits));
         let all: Vec<EventType> = all.chain(&self.workflow.events).copied().collect();
         let mut reported = BTreeSet::new();
         for event in all {
@@ -135,7 +135,7 @@ impl<'w> Checks<'w> {
             events.into_iter().filter(|event| event.kind == kind).map(|event| event.name).collect()
         };
         let starts = names(self.steps().flat_map(|step| &step.shape.accepts).collect(), EventKind::Start);
-        let stops = names(self.steps().flat_map(StepDef::makes).collect(), EventKind::Stop);
+        let stops = names(self.steps().flat_map(StepDef::outputs).collect(), EventKind::Stop);
         match starts.len() {
             1 => {}
             0 => self.add(Problem::new(
@@ -332,7 +332,7 @@ impl<'w> Checks<'w> {
         let mut reported = BTreeSet::new();
         for step in self.steps() {
             let ends = |event: &&EventType| matches!(event.kind, EventKind::Stop | EventKind::InputRequired);
-            for event in step.makes().filter(|event| !ends(event) && !taken.contains(event.name)) {
+            for event in step.outputs().filter(|event| !ends(event) && !taken.contains(event.name)) {
                 if reported.insert(event.name) {
                     let message = format!("the step `{}` gives `{}`, which no step accepts", step.name, event.name);
                     let hint = "add a step that takes it, or say who waits for it: `waits = [Event]`";

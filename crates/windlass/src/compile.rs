@@ -43,9 +43,9 @@ pub(crate) fn plan(workflow: &WorkflowBuilder) -> Plan {
         places.push(place(step, at, body, &graph, workflow));
     }
     let start = named(EventKind::Start, workflow.steps.iter().flat_map(|step| &step.shape.accepts));
-    let stop = named(EventKind::Stop, workflow.steps.iter().flat_map(StepDef::makes));
+    let stop = named(EventKind::Stop, workflow.steps.iter().flat_map(StepDef::outputs));
     let asks: BTreeSet<&str> =
-        workflow.steps.iter().flat_map(StepDef::makes).filter(|event| asks(event)).map(|event| event.name).collect();
+        workflow.steps.iter().flat_map(StepDef::outputs).filter(|event| asks(event)).map(|event| event.name).collect();
     let asks = asks.into_iter().map(Into::into).collect();
     let waits: BTreeSet<&str> = workflow.steps.iter().flat_map(|step| &step.waits).map(|event| event.name).collect();
     let waits = waits.into_iter().map(Into::into).collect();
@@ -64,7 +64,7 @@ fn named<'e>(kind: EventKind, mut events: impl Iterator<Item = &'e EventType>) -
 
 /// `{events: {name: {kind, version}}}`, for whoever draws.
 fn metadata(workflow: &WorkflowBuilder) -> Value {
-    let all = workflow.steps.iter().flat_map(|step| step.shape.accepts.iter().chain(step.makes()).chain(&step.waits));
+    let all = workflow.steps.iter().flat_map(|step| step.shape.accepts.iter().chain(step.outputs()).chain(&step.waits));
     let all: BTreeMap<&str, &EventType> = all.chain(&workflow.events).map(|event| (event.name, event)).collect();
     let events = all.into_iter().map(|(name, event)| {
         let facts =
@@ -129,7 +129,7 @@ fn place(step: &StepDef, at: usize, body: NodeId, graph: &Graph<'_>, workflow: &
         },
     };
     let mut produces: Vec<Arc<str>> = Vec::new();
-    for event in step.makes() {
+    for event in step.outputs() {
         if !produces.iter().any(|name| **name == *event.name) {
             produces.push(event.name.into());
         }

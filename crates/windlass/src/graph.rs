@@ -13,7 +13,7 @@ pub(crate) struct Graph<'s> {
 
 impl<'s> Graph<'s> {
     pub(crate) fn of(steps: &'s [StepDef]) -> Graph<'s> {
-        let made = steps.iter().flat_map(StepDef::makes).map(|event| event.name).collect();
+        let made = steps.iter().flat_map(StepDef::outputs).map(|event| event.name).collect();
         Graph { steps, made }
     }
 
@@ -45,7 +45,7 @@ impl<'s> Graph<'s> {
 
     /// Steps that may follow a step or go on after it: who takes its events, who waits for them, its handler.
     fn after(&self, at: usize) -> BTreeSet<usize> {
-        let made = || self.steps[at].makes().map(|event| event.name);
+        let made = || self.steps[at].outputs().map(|event| event.name);
         let waits = |step: &StepDef| step.waits.iter().any(|event| made().any(|name| name == event.name));
         let waiting = (0..self.steps.len()).filter(|other| waits(&self.steps[*other]));
         made().flat_map(|name| self.takers(name)).chain(waiting).chain(self.handler_of(at)).collect()
@@ -57,7 +57,7 @@ impl<'s> Graph<'s> {
         loop {
             let before = reached.len();
             let fed: BTreeSet<&str> =
-                reached.iter().flat_map(|at: &usize| self.steps[*at].makes()).map(|event| event.name).collect();
+                reached.iter().flat_map(|at: &usize| self.steps[*at].outputs()).map(|event| event.name).collect();
             let comes = |event: &EventType| {
                 matches!(event.kind, EventKind::Start | EventKind::HumanResponse) || fed.contains(event.name)
             };
@@ -81,7 +81,7 @@ impl<'s> Graph<'s> {
     /// Steps from which a way leads to a stop event, or to somebody outside.
     pub(crate) fn leads_out(&self) -> BTreeSet<usize> {
         let ends = |event: &EventType| matches!(event.kind, EventKind::Stop | EventKind::InputRequired);
-        let mut out: BTreeSet<usize> = (0..self.steps.len()).filter(|at| self.steps[*at].makes().any(ends)).collect();
+        let mut out: BTreeSet<usize> = (0..self.steps.len()).filter(|at| self.steps[*at].outputs().any(ends)).collect();
         loop {
             let before = out.len();
             for at in 0..self.steps.len() {

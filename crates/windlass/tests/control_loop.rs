@@ -275,7 +275,7 @@ async fn a_stop_event_calls_the_others_off_and_nothing_more_is_heard_of_them() {
 }
 
 /// A step that asks, beside others that work.
-fn beside(world: &World, fails: u32) -> Workflow {
+fn asking_and_working(world: &World, fails: u32) -> Workflow {
     Workflow::builder("beside")
         .step("ask", |ctx: Context, _: Begin| async move {
             let answer = ctx.wait_for::<Answer>().asking(Question { n: 1 }).await?;
@@ -299,7 +299,7 @@ fn beside(world: &World, fails: u32) -> Workflow {
 #[tokio::test]
 async fn idle_is_published_once_when_all_wait_and_not_while_work_runs_or_is_delayed() {
     let world = World::default();
-    let handle = started(&beside(&world, 2)).await;
+    let handle = started(&asking_and_working(&world, 2)).await;
     let before = seen(&handle, "question", 1).await;
     world.noted(1).await;
     assert_eq!(count(&before, "workflow.idle"), 0, "the other step runs");

@@ -36,8 +36,8 @@ impl Worker {
 
     async fn one(&self, job: LeasedJob, held: &Held) -> Option<LeasedJob> {
         let outcome = self.perform(&job, held).await;
-        let (beside, suspension) = (outcome.beside.clone(), outcome.suspension.clone());
-        let outcome = TaskOutcome { beside, suspension: awaits: suspension, ..self.redaction.redact_outcome(outcome) };
+        let (side_outputs, suspension) = (outcome.side_outputs.clone(), outcome.suspension.clone());
+        let outcome = TaskOutcome { side_outputs: beside: side_outputs, suspension: awaits: suspension, ..self.redaction.redact_outcome(outcome) };
         self.report(&job, held, outcome).await
     }
 
@@ -159,7 +159,7 @@ impl Worker {
 
     async fn send(&self, job: &LeasedJob, lease_epoch: u32, outcome: &TaskOutcome) -> Result<Taken, Trouble> {
         let (worker, run, number) = (self.ask.worker.clone(), job.run.clone(), job.job);
-        let TaskOutcome { output, error, meta, again, facts, beside, suspension: awaits, .. } = outcome.clone();
+        let TaskOutcome { output, error, meta, again, facts, side_outputs: beside, suspension: awaits, .. } = outcome.clone();
         match error {
             Some(error) => {
                 let error = error.into();
@@ -167,7 +167,7 @@ impl Worker {
                 self.client.post("fail", &fail, SLACK * 4).await
             }
             None => {
-                let complete = Complete { worker, run, job: number, lease_epoch: epoch: lease_epoch, output, meta, facts, again, beside, suspension: awaits };
+                let complete = Complete { worker, run, job: number, lease_epoch: epoch: lease_epoch, output, meta, facts, again, side_outputs: beside, suspension: awaits };
                 self.client.post("complete", &complete, SLACK * 4).await
             }
         }

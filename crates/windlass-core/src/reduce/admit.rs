@@ -72,7 +72,7 @@ pub fn admit(
 ) -> Result<Admitted, Refused> {
     let mut state = State::new(RunView {
         input: input.clone(),
-        beside: beside.clone(),
+        trigger_metadata: beside.clone(),
         parameters: parameters(program, trigger, input)?,
         ..RunView::new("", program.plan.name.clone(), now)
     });

@@ -8,7 +8,7 @@ use windlass_value::{Stored, Timestamp, Value};
 
 use super::{FrameId, MailWait, ScopeId, TimerKey};
 use crate::plan::NodeId;
-use crate::{ErrorInfo, LoopSummary, Reason, ResumeData, Sent, Status, TriedBefore};
+use crate::{ErrorInfo, LoopSummary, Reason, ResumeData, SentToken, Status, TriedBefore};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Frame {
@@ -445,7 +445,7 @@ pub struct Firing {
     pub worker: Option<u32>,
     /// What its tasks have sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sends: Vec<Sent>,
+    pub sends: Vec<SentToken>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<u64>,
     #[serde(default, skip_serializing_if = "Standing::has_slot")]

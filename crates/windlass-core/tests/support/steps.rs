@@ -1,7 +1,7 @@
 //! Nets as steps in code make them: every body is one task of a worker, slots are told of, bodies park.
 
 use windlass_core::plan::*;
-use windlass_core::{Beside, Program, Sent, TaskOutcome};
+use windlass_core::{SideOutputs, Program, SentToken, TaskOutcome};
 use windlass_value::Value;
 
 use super::build::*;
@@ -113,10 +113,10 @@ pub(crate) fn sending(sends: &[&str], returns: &str) -> TaskOutcome {
     let send = |text: &&str| {
         let (kind, payload) = text.split_once(' ').unwrap_or((text, "null"));
         let (kind, to) = kind.split_once('@').map_or((kind, None), |(kind, to)| (kind, Some(to.into())));
-        Sent { kind: kind.into(), payload: json(payload), to }
+        SentToken { kind: kind.into(), payload: json(payload), to }
     };
-    let beside = Beside { sends: sends.iter().map(send).collect(), changes: Vec::new() };
-    TaskOutcome { beside: Some(Box::new(beside)), ..TaskOutcome::success(event(returns)) }
+    let side_outputs = SideOutputs { sends: sends.iter().map(send).collect(), state_changes: Vec::new() };
+    TaskOutcome { side_outputs: Some(Box::new(side_outputs)), ..TaskOutcome::success(event(returns)) }
 }
 
 /// What the workers at this path were given, in order.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::{Again, Suspension, SuspendedOn, Beside, ErrorInfo, Job, Sent, Status, TaskOutcome};
+use windlass_core::{Again, Suspension, SuspendedOn, SideOutputs, ErrorInfo, Job, SentToken, Status, TaskOutcome};
 use windlass_value::{Duration, Value};
 
 use super::rng::{Rng, digest, mix};
@@ -110,12 +110,12 @@ fn answer_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOutcome
         return TaskOutcome { again, ..TaskOutcome::success(Value::Null) };
     }
     let number = Value::from(dice >> 16 & 7);
-    let beside = tool.starts_with("sends").then(|| sends_of(dice)).flatten();
+    let side_outputs = tool.starts_with("sends").then(|| sends_of(dice)).flatten();
     let output = match long {
         true => Value::object([("number", number), ("heard", input.clone())]),
         false => number,
     };
-    TaskOutcome { beside, ..TaskOutcome::success(output) }
+    TaskOutcome { side_outputs: beside: side_outputs, ..TaskOutcome::success(output) }
 }
 
 /// What a task of this effect waits for.
@@ -133,12 +133,12 @@ fn suspension_of(seed: u64, which: &Which) -> TaskOutcome {
 }
 
 /// What a task of this effect sends: to whoever takes it, to one place, or to nobody.
-fn sends_of(dice: u64) -> Option<Box<Beside>> {
+fn sends_of(dice: u64) -> Option<Box<SideOutputs>> {
     let to = [None, Some("right"), Some("last"), Some("nobody")][(dice >> 30 & 3) as usize];
     let payload = Value::object([("k", Value::from(dice >> 33 & 1)), ("text", Value::from("x".repeat(30)))]);
     let kind = if dice >> 32 & 1 == 0 { "left" } else { "done-left" };
-    let sent = Sent { kind: kind.into(), payload, to: to.map(Into::into) };
-    Some(Box::new(Beside { sends: vec![sent], changes: Vec::new() }))
+    let sent = SentToken { kind: kind.into(), payload, to: to.map(Into::into) };
+    Some(Box::new(SideOutputs { sends: vec![sent], state_changes: Vec::new() }))
 }
 
 fn dice(seed: u64, which: &Which) -> u64 {

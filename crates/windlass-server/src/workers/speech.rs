@@ -212,11 +212,11 @@ impl Dispatcher {
         if self.redaction.is_empty() {
             return outcome;
         }
-        let (mut beside, mut suspension) = (outcome.beside.take(), outcome.suspension.take());
-        for sent in beside.iter_mut().flat_map(|beside| &mut beside.sends) {
+        let (mut side_outputs, mut suspension) = (outcome.side_outputs.take(), outcome.suspension.take());
+        for sent in side_outputs.iter_mut().flat_map(|beside| &mut beside.sends) {
             sent.payload = self.redaction.redact_value(&sent.payload);
         }
-        for change in beside.iter_mut().flat_map(|beside| &mut beside.changes) {
+        for change in side_outputs.iter_mut().flat_map(|beside| &mut beside.state_changes) {
             change.value = self.redaction.redact_value(&change.value);
         }
         if let Some(SuspendedOn::Checkpoint(value) | SuspendedOn::Child { input: value, .. }) =
@@ -224,7 +224,7 @@ impl Dispatcher {
         {
             *value = self.redaction.redact_value(value);
         }
-        TaskOutcome { beside, suspension: awaits: suspension, ..self.redaction.redact_outcome(outcome) }
+        TaskOutcome { side_outputs: beside: side_outputs, suspension: awaits: suspension, ..self.redaction.redact_outcome(outcome) }
     }
 
     /// The worker goes: all that it has is for others, now.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass_core::{Again, Suspension, Beside, ErrorInfo, ResumeData, TaskOutcome, TriedBefore};
+use windlass_core::{Again, Suspension, SideOutputs, ErrorInfo, ResumeData, TaskOutcome, TriedBefore};
 use windlass_value::{Timestamp, Value};
 
 /// Names and texts, sorted.
@@ -198,7 +198,7 @@ pub struct Complete {
     /// What the task does to its run besides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    pub beside: Option<Box<Beside>>,
+    pub side_outputs: Option<Box<SideOutputs>>,
     /// The task waits for something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -260,8 +260,8 @@ impl From<ErrorInfo> for Failure {
 
 impl Complete {
     pub(crate) fn into_parts(self) -> (Report, TaskOutcome) {
-        let Complete { worker, run, job, lease_epoch: epoch, output, meta, facts, again, beside, suspension: awaits } = self;
-        let outcome = TaskOutcome { output, error: None, meta, again, facts, beside, suspension: awaits, taken: None };
+        let Complete { worker, run, job, lease_epoch: epoch, output, meta, facts, again, side_outputs: beside, suspension: awaits } = self;
+        let outcome = TaskOutcome { output, error: None, meta, again, facts, side_outputs: beside, suspension: awaits, taken: None };
         (Report { worker, run, job, lease_epoch: epoch }, outcome)
     }
 }

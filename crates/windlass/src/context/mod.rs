@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_core::{SuspendedOn, Sent};
+use windlass_core::{SuspendedOn, SentToken};
 use windlass_value::{Timestamp, Value, from_value, known, to_value};
 
 pub use state::State;
@@ -167,7 +167,7 @@ impl<S> Context<S> {
 
     fn keep<E: Event>(&self, event: E, to: Option<Arc<str>>) -> Result<(), StepError> {
         let payload = encode(&event)?;
-        self.call.buffer().sends.push(Sent { kind: known(E::NAME), payload, to });
+        self.call.buffer().sends.push(SentToken { kind: known(E::NAME), payload, to });
         Ok(())
     }
 

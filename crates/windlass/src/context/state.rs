@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::plan::WriteOp;
-use windlass_core::{Change, Was};
+use windlass_core::{StateChange, Was};
 use windlass_value::{Map, Value, from_value, to_value};
 
 use crate::nearest::meant;
@@ -103,7 +103,7 @@ impl StateBuffer {
         Ok(())
     }
 
-    pub(crate) fn into_changes(self) -> Vec<Change> {
+    pub(crate) fn into_changes(self) -> Vec<StateChange> {
         let StateBuffer { initial, seen, current, changes } = self;
         let mut out = Vec::new();
         for (field, pending) in changes {
@@ -112,9 +112,9 @@ impl StateBuffer {
                 Pending::Set => {
                     let was = seen.get(&field).cloned().map_or(Was::Absent, Was::Value);
                     let value = current.get(&field).cloned().unwrap_or_default();
-                    out.push(Change { name: field, op: WriteOp::Set, value, was, initial: begins });
+                    out.push(StateChange { name: field, op: WriteOp::Set, value, was, initial: begins });
                 }
-                Pending::Ops(ops) => out.extend(ops.into_iter().map(|(op, value)| Change {
+                Pending::Ops(ops) => out.extend(ops.into_iter().map(|(op, value)| StateChange {
                     name: field.clone(),
                     op,
                     value,

@@ -1,7 +1,8 @@
 //! One file a node kind: how each comes to life and ends. Each begins with its transition table; what all kinds have in
 //! common is in the table of [`frames`](super::frames).
 
-mod beside;
+mod suspension;
+mod side_outputs;
 mod branch;
 mod call;
 mod effect;
@@ -14,7 +15,6 @@ mod net;
 mod pipeline;
 mod reply;
 mod rules;
-mod suspension;
 mod wait;
 
 pub(in crate::reduce) use names::TaskNames;

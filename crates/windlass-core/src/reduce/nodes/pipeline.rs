@@ -278,7 +278,7 @@ impl<'a> Reducer<'a> {
             self.suspend(id, suspension)?;
             return Ok(());
         }
-        let refused = self.refused_changes(outcome)?;
+        let refused = self.check_state_changes(outcome)?;
         let outcome = refused.as_ref().unwrap_or(outcome);
         let At { task, body, scope, .. } = self.pipeline_frame(id)?;
         let names = TaskNames::after(task, body, outcome, self.now());
@@ -303,8 +303,8 @@ impl<'a> Reducer<'a> {
             let value = self.write(write, scope, value)?;
             self.publish_patch(id, write, &value);
         }
-        if let (Some(beside), Next::Continue | Next::Jump(_) | Next::Break) = (&outcome.beside, &next) {
-            self.do_beside(id, beside, scope)?;
+        if let (Some(side_outputs), Next::Continue | Next::Jump(_) | Next::Break) = (&outcome.side_outputs, &next) {
+            self.apply_side_outputs(id, side_outputs, scope)?;
         }
         self.publish_processed(id, outcome)?;
         if let Some(matched) = &matched {

@@ -50,7 +50,7 @@ impl Reducer<'_> {
 
     /// Nothing of it begins, not even its time, until somebody resumes it.
     fn put_off(&mut self, input: &Value, origin: Option<&Origin>, beside: &Value, defaults: &Value) {
-        (self.state.run.input, self.state.run.beside) = (input.clone(), beside.clone());
+        (self.state.run.input, self.state.run.trigger_metadata) = (input.clone(), beside.clone());
         let origin = origin.cloned().map(Box::new);
         self.state.held = Some(Box::new(PutOff { origin, defaults: defaults.clone(), later: Vec::new() }));
         let (definition, input) = (self.program.plan.name.clone(), self.redacted_input());
@@ -86,7 +86,7 @@ impl Reducer<'_> {
         self.state.run.trace = origin.map(|origin| origin.trace.clone());
         self.state.returns = origin.and_then(|origin| origin.returns.clone());
         self.state.run.input = self.slim_merged(input.clone());
-        self.state.run.beside = beside.clone();
+        self.state.run.trigger_metadata = beside.clone();
         self.state.run.started_at = self.state.now;
         let definition = self.program.plan.name.clone();
         let requested = EventKind::ExecutionRequested {

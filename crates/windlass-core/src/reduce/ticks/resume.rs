@@ -26,7 +26,7 @@ impl Reducer<'_> {
 
     /// As if all of it came now.
     fn start_held(&mut self, held: PutOff) -> Checked {
-        let (input, beside) = (self.state.run.input.clone(), self.state.run.beside.clone());
+        let (input, beside) = (self.state.run.input.clone(), self.state.run.trigger_metadata.clone());
         self.start(&input, held.origin.as_deref(), &beside, &held.defaults)?;
         for event in held.later {
             self.add_event(

@@ -1,8 +1,6 @@
 //! What the run knows: parameters, variables, results of nodes, loops, the trigger.
 
-use windlass_value::{
-    EvalError, EvalErrorKind, InsideLoop, IterationRecords, IterationView, Map, NodeView, RunView, Value,
-};
+use windlass_value::{EvalError, EvalErrorKind, InsideLoop, Map, NodeView, RunView, IterationRecords, IterationView, Value};
 
 use super::{Function, state, text_at};
 use crate::wdl::path::{names, property};
@@ -114,9 +112,7 @@ fn outputs(context: &mut Context, arguments: &[Value]) -> Outcome {
 pub(super) fn body(context: &mut Context, arguments: &[Value]) -> Outcome {
     match node_at("body", context, arguments)? {
         Found::Node(node) => body_of(context, node.output),
-        Found::Inside(inside) => {
-            from_iterations(context, inside, |context, record| body_of(context, output_of(&record)))
-        }
+        Found::Inside(inside) => from_iterations(context, inside, |context, record| body_of(context, output_of(&record))),
         Found::Nothing => Ok(Value::Null),
     }
 }
@@ -142,8 +138,7 @@ fn from_iterations(context: &mut Context, inside: InsideLoop, part: fn(&mut Cont
         // The loop was skipped, or failed before any turn; what is inside did not run.
         IterationRecords::None => {
             let (inputs, output, records) = (Value::Null, Value::Null, IterationRecords::None);
-            let skipped =
-                NodeView { name, status: "skipped", inputs, output, iteration_records: records, attempts: 0, ..around };
+            let skipped = NodeView { name, status: "skipped", inputs, output, iteration_records: records, attempts: 0, ..around };
             let record = record(context.scope.run(), skipped);
             return part(context, record);
         }
@@ -336,7 +331,7 @@ pub(super) fn trigger_body(context: &mut Context, _arguments: &[Value]) -> Outco
 
 fn trigger_outputs(context: &mut Context, _arguments: &[Value]) -> Outcome {
     let run = context.scope.run();
-    let mut outputs = run.beside.as_map().cloned().unwrap_or_default();
+    let mut outputs = run.trigger_metadata.as_map().cloned().unwrap_or_default();
     outputs.insert("body", run.input.clone());
     Ok(Value::map(outputs))
 }
@@ -350,8 +345,7 @@ fn trigger(context: &mut Context, arguments: &[Value]) -> Outcome {
 fn iteration_at(function: &str, context: &Context, arguments: &[Value]) -> Result<IterationView, EvalError> {
     let name = text_at(function, arguments, 0)?;
     context.scope.iteration(Some(name)).ok_or_else(|| {
-        let around =
-            context.scope.iteration(None).map(|iteration| format!("; the innermost loop is `{}`", iteration.loop_name));
+        let around = context.scope.iteration(None).map(|iteration| format!("; the innermost loop is `{}`", iteration.loop_name));
         missing(format!("`{function}('{name}')`: no loop `{name}` is around it{}", around.unwrap_or_default()))
     })
 }

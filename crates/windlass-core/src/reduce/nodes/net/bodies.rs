@@ -21,7 +21,7 @@ use crate::reduce::impossible::{Checked, miscounted, no_part};
 use crate::reduce::nodes::names::ended_value;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, Carried, Firing, FrameId, ScopeId, Token};
-use crate::{ErrorInfo, EventKind, Outcome, Sent, Status};
+use crate::{ErrorInfo, EventKind, Outcome, SentToken, Status};
 
 /// Tokens and writes of a body that has ended.
 type Ended<'a> = (Vec<Emitted>, Vec<(&'a Write, Value)>);
@@ -266,7 +266,7 @@ impl Emitted {
         Emitted { kind, payload, fans_out: false, to: None }
     }
 
-    fn sent(sent: &Sent) -> Emitted {
+    fn sent(sent: &SentToken) -> Emitted {
         Emitted { to: sent.to.clone(), ..Emitted::one(sent.kind.clone(), sent.payload.clone()) }
     }
 }

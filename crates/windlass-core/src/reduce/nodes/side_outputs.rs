@@ -15,14 +15,14 @@ use crate::reduce::impossible::{Checked, no_part};
 use crate::reduce::write::checked;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, FrameId, ScopeId, Variable};
-use crate::{Beside, Change, ErrorInfo, Sent, TaskOutcome, Was};
+use crate::{SideOutputs, StateChange, ErrorInfo, SentToken, TaskOutcome, Was};
 
 impl Reducer<'_> {
     /// A result whose changes cannot be made is a failure: the outcome to take for it. Needs all values at hand.
-    pub(super) fn refused_changes(&mut self, outcome: &TaskOutcome) -> Result<Option<TaskOutcome>, Stop> {
-        let (Some(beside), None) = (&outcome.beside, &outcome.error) else { return Ok(None) };
+    pub(super) fn check_state_changes(&mut self, outcome: &TaskOutcome) -> Result<Option<TaskOutcome>, Stop> {
+        let (Some(side_outputs), None) = (&outcome.side_outputs, &outcome.error) else { return Ok(None) };
         let mut set = Map::new();
-        for change in &beside.changes {
+        for change in &side_outputs.state_changes {
             let after = match self.variable_of_run(change)? {
                 found if !seen(change, found.as_ref()) => Err(conflict(change)),
                 found => {
@@ -42,14 +42,14 @@ impl Reducer<'_> {
         Ok(None)
     }
 
-    fn variable_of_run(&self, change: &Change) -> Checked<Option<Value>> {
+    fn variable_of_run(&self, change: &StateChange) -> Checked<Option<Value>> {
         let scope = self.scope(self.state.root_scope)?;
         Ok(scope.variables.get(&change.name).map(|variable| variable.value.clone()))
     }
 
     /// The changes have been looked at: none of them fails now.
-    pub(super) fn do_beside(&mut self, id: FrameId, beside: &Beside, scope: ScopeId) -> Result<(), Stop> {
-        for change in &beside.changes {
+    pub(super) fn apply_side_outputs(&mut self, id: FrameId, side_outputs: &SideOutputs, scope: ScopeId) -> Result<(), Stop> {
+        for change in &side_outputs.state_changes {
             self.begin_variable(change)?;
             let write = Write { fresh: true, ..Write::new(Level::Run, change.name.clone(), change.op, None) };
             let value = self.write(&write, scope, change.value.clone())?;
@@ -57,12 +57,12 @@ impl Reducer<'_> {
         }
         // Without a net around it there is nobody to send to.
         if let Some(sends) = self.sends_of(id)? {
-            sends.extend(beside.sends.iter().cloned());
+            sends.extend(side_outputs.sends.iter().cloned());
         }
         Ok(())
     }
 
-    fn begin_variable(&mut self, change: &Change) -> Checked {
+    fn begin_variable(&mut self, change: &StateChange) -> Checked {
         if change.initial.is_null() {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl Reducer<'_> {
     }
 
     /// Where the innermost net around a task keeps what its body has sent, until it ends.
-    fn sends_of(&mut self, id: FrameId) -> Checked<Option<&mut Vec<Sent>>> {
+    fn sends_of(&mut self, id: FrameId) -> Checked<Option<&mut Vec<SentToken>>> {
         let mut below = id;
         loop {
             let frame = self.frame(below)?;
@@ -87,7 +87,7 @@ impl Reducer<'_> {
     }
 }
 
-fn seen(change: &Change, now: Option<&Value>) -> bool {
+fn seen(change: &StateChange, now: Option<&Value>) -> bool {
     match &change.was {
         Was::Any => true,
         Was::Absent => now.is_none(),
@@ -95,7 +95,7 @@ fn seen(change: &Change, now: Option<&Value>) -> bool {
     }
 }
 
-fn conflict(change: &Change) -> ErrorInfo {
+fn conflict(change: &StateChange) -> ErrorInfo {
     let message = format!("`{}` was changed by somebody else while this step was working on it", change.name);
     ErrorInfo::new("StateConflict", "conflict", message).hint(
         "add to it or append to it instead of setting it, let one worker at a time do this, or try again on `conflict`",
