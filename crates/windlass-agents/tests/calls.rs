@@ -172,16 +172,16 @@ async fn wrong_calls_are_texts_for_the_model() {
 struct Scripted {
     answers: Mutex<Vec<&'static str>>,
     asked: Mutex<Vec<String>>,
-    at_once: AtomicUsize,
+    in_flight: AtomicUsize,
 }
 
 impl Prompt for Scripted {
     fn ask(&self, question: &str) -> std::io::Result<Option<String>> {
-        assert_eq!(self.at_once.fetch_add(1, Ordering::SeqCst), 0, "a question at a time");
+        assert_eq!(self.in_flight.fetch_add(1, Ordering::SeqCst), 0, "a question at a time");
         self.asked.lock().unwrap().push(question.to_owned());
         let answer = self.answers.lock().unwrap().pop();
         std::thread::yield_now();
-        self.at_once.fetch_sub(1, Ordering::SeqCst);
+        self.in_flight.fetch_sub(1, Ordering::SeqCst);
         Ok(answer.map(str::to_owned))
     }
 }

@@ -118,14 +118,14 @@ async fn usual_calls(scene: &Scene) {
         let found = scene.call_json(tool, arguments).await;
         assert_eq!((found.content.as_str(), found.error), (expected, error), "{tool} {arguments}");
     }
-    let mut at_once = tokio::task::JoinSet::new();
+    let mut in_flight = tokio::task::JoinSet::new();
     for number in 0..10 {
         let text = number.to_string();
         let input = Value::map(scene.input("small__echo", object([("text", text.as_str())])));
         let calling = scene.tool().call(ToolCall::alone(input));
-        at_once.spawn(async move { (common::answer(&calling.await).content, text) });
+        in_flight.spawn(async move { (common::answer(&calling.await).content, text) });
     }
-    while let Some(ended) = at_once.join_next().await {
+    while let Some(ended) = in_flight.join_next().await {
         let (said, expected) = ended.unwrap();
         assert_eq!(said, expected);
     }

@@ -10,8 +10,8 @@ pub(crate) fn limits() -> Limits {
     Limits {
         max_loop_iterations: u64::MAX / 2,
         max_loop_items: 10_000_000,
-        loop_in_flight_max: 1_000,
-        loop_in_flight_max_azure: 1_000,
+        max_loop_concurrency: 1_000,
+        max_loop_concurrency_azure: 1_000,
         max_loop_time: Duration::from_secs(7 * 86_400),
         ..Limits::default()
     }

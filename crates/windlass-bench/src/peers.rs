@@ -20,7 +20,7 @@ const HANDLERS: &str = include_str!("restate.cjs");
 
 /// Turns of one loop, and of each when many run at once.
 const ITERATIONS: u64 = 2_000;
-const MANY: u64 = 64;
+const CONCURRENT_RUNS: u64 = 64;
 const ITERATIONS_EACH: u64 = 100;
 
 /// The same loop as a definition.
@@ -64,9 +64,10 @@ async fn figures(address: SocketAddr, start: Vec<u8>, looped: Loop<'_>) -> Resul
     let mut best = Figures { starts: 0.0, iterations: 0.0, concurrent_iterations: 0.0 };
     for _ in 0..3 {
         best.iterations = best.iterations.max(ITERATIONS as f64 / loops(address, 1, looped(ITERATIONS)).await?);
-        best.concurrent_iterations = best
-            .concurrent_iterations
-            .max((MANY * ITERATIONS_EACH) as f64 / loops(address, MANY, looped(ITERATIONS_EACH)).await?);
+        best.concurrent_iterations = best.concurrent_iterations.max(
+            (CONCURRENT_RUNS * ITERATIONS_EACH) as f64
+                / loops(address, CONCURRENT_RUNS, looped(ITERATIONS_EACH)).await?,
+        );
     }
     for _ in 0..3 {
         best.starts = best.starts.max(hammer_at(address, start.clone(), Duration::from_secs(4)).await?);

@@ -57,7 +57,7 @@ fn place(plan: &mut Plan, root: NodeId, workflow: &str, step: &Step<'_>) -> Plac
     let tasks = vec![Task { hidden: true, ..Task::new(action) }];
     let body = plan.add_node(Node::new(*name, "step", Some(root), NodeKind::Pipeline(Pipeline { tasks })));
     Place {
-        workers: *workers,
+        max_concurrency: *workers,
         join: join.clone(),
         produces: produces.iter().map(|kind| (*kind).into()).collect(),
         ..Place::new(*name, vec![(*accepts).into()], body)

@@ -44,7 +44,7 @@ pub(crate) fn engine(store: &Arc<dyn Store>, settings: &Settings, testing: &Test
         tools: crate::tools::tools(settings)?,
         languages: crate::dialects::languages(),
         limits: settings.limits.clone(),
-        jobs_at_once: settings.process_limits.max_job_concurrency.max(1),
+        max_job_concurrency: settings.process_limits.max_job_concurrency.max(1),
         release_after: NEVER,
         gate: Some(Arc::new(crate::secrets::sealer(settings).lenient())),
         commit_here: true,

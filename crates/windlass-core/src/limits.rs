@@ -49,11 +49,11 @@ limits! {
     /// The most items a foreach may have.
     max_loop_items: u64 = 1_000_000,
     /// Turns at once of a parallel foreach that does not say.
-    loop_in_flight_default: u64 = 20,
+    default_loop_concurrency: u64 = 20,
     /// The most turns at once a definition may ask for.
-    loop_in_flight_max: u64 = 1_000,
+    max_loop_concurrency: u64 = 1_000,
     /// The most turns at once a `Foreach` in Azure's form may ask for.
-    loop_in_flight_max_azure: u64 = 50,
+    max_loop_concurrency_azure: u64 = 50,
     /// The most iterations at once of a zenflow `forEach`, and how many there are if it does not say.
     max_loop_concurrency_zenflow: u64 = 100,
     /// Steps at once of a zenflow workflow that does not say.
@@ -150,7 +150,7 @@ limits! {
     /// it before each further call.
     max_coordinator_hold: Duration = Duration::from_secs(30),
     /// Runs of one trigger at once that a definition may ask for.
-    max_trigger_runs: i64 = 50,
+    max_trigger_concurrency: i64 = 50,
     /// Runs of one trigger that wait, which a definition may ask for.
     max_trigger_waiting_runs: i64 = 200,
     /// Runs of one trigger that wait, beyond those at once, if the definition does not say how many.

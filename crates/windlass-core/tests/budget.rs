@@ -333,7 +333,7 @@ fn reserving(max_tokens: u64, each: u64) -> Program {
 #[test]
 fn what_is_reserved_is_given_back_and_who_lacks_it_waits() {
     // Budget, reserved by each call, calls at once, calls in all, how the run ends.
-    for (budget, each, at_once, calls, status) in [
+    for (budget, each, in_flight, calls, status) in [
         (100, 40, 2, 2, Status::Succeeded),
         (60, 40, 1, 2, Status::Succeeded),
         (40, 40, 1, 1, Status::Failed),
@@ -342,7 +342,7 @@ fn what_is_reserved_is_given_back_and_who_lacks_it_waits() {
         let program = reserving(budget, each);
         let mut sim = Sim::new(&program, Box::new(|_, _, _| Reply::Never));
         sim.start().settle();
-        assert_eq!(sim.state.jobs.len(), at_once, "{budget} {each}");
+        assert_eq!(sim.state.jobs.len(), in_flight, "{budget} {each}");
         let mut done = 0;
         while let Some(job) = sim.state.jobs.keys().next().copied() {
             sim.reply_to(job, using(10)).settle();

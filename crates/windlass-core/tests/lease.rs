@@ -78,7 +78,7 @@ fn the_lease_outlasts_what_is_computed_in_between() {
 }
 
 #[test]
-fn pipelines_side_by_side_keep_their_workers() {
+fn concurrent_pipelines_keep_their_workers() {
     let mut b = Builder::new();
     b.together(None, "all", |b, id| {
         let pipe = |b: &mut Builder, name: &str| b.node(id, name, |b, _| labelled(b, &["x", "y"]));

@@ -121,7 +121,7 @@ fn limits_beyond_the_systems_are_refused() {
     };
     assert_eq!(refused(|looping| looping.limits.iterations = Some(Amount::Fixed(0))), "LoopLimit");
     assert_eq!(refused(|looping| looping.limits.max_iterations = 4), "LoopLimit");
-    assert_eq!(refused(|looping| looping.in_flight = Amount::Fixed(0)), "LoopLimit");
+    assert_eq!(refused(|looping| looping.max_concurrency = Amount::Fixed(0)), "LoopLimit");
     assert_eq!(
         refused(|looping| {
             looping.limits.time = Some(Amount::Fixed(secs(11)));

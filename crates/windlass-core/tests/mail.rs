@@ -364,7 +364,7 @@ fn what_was_kept_for_a_node_that_never_begins_is_dropped() {
             let nodes = [actor(b, Some(id), "one"), actor(b, Some(id), "two")];
             let child = |node| Child { node, after: Vec::new(), condition: None, group: None };
             let on_failure = OnFailure::CancelRest;
-            NodeKind::Graph(Graph { in_flight: Some(1), on_failure, ..graph(nodes.map(child).into()) })
+            NodeKind::Graph(Graph { max_concurrency: Some(1), on_failure, ..graph(nodes.map(child).into()) })
         });
         let child = |node| Child { node, after: Vec::new(), condition: None, group: None };
         let other = actor(b, Some(id), "other");
@@ -587,7 +587,7 @@ fn the_hub_hears_of_those_that_are_called_off() {
         let nodes = ["one", "two", "three"].map(|name| b.effect(Some(id), name, "1"));
         let child = |node| Child { node, after: Vec::new(), condition: None, group: None };
         let on_failure = OnFailure::CancelRest;
-        Graph { in_flight: Some(2), on_failure, ..graph(nodes.map(child).into()) }
+        Graph { max_concurrency: Some(2), on_failure, ..graph(nodes.map(child).into()) }
     });
     let program = b.load();
     let mut sim = on(&program);

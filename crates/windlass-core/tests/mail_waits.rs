@@ -377,7 +377,7 @@ fn bustle(seed: u64, tight: bool) -> Program {
                 child(last, vec![after(1), after(2)]),
             ];
             let on_failure = if seed.is_multiple_of(3) { OnFailure::CancelRest } else { OnFailure::Continue };
-            NodeKind::Graph(Graph { on_failure, in_flight: Some(2), ..graph(children) })
+            NodeKind::Graph(Graph { on_failure, max_concurrency: Some(2), ..graph(children) })
         });
         for node in &mut b.plan.nodes[flow.0 as usize..] {
             node.reports_to = (!node.hidden).then(|| "hub".into());

@@ -86,12 +86,12 @@ fn a_token_goes_to_every_accepting_place_in_declaration_order() {
 }
 
 #[test]
-fn a_place_has_so_many_workers_and_the_other_tokens_wait_in_order() {
+fn tokens_beyond_the_place_concurrency_wait_in_order() {
     let program = net(NetEnd::Quiet, |b, id| {
         let tokens = r#"[{"kind": "item", "payload": 0}, {"kind": "item", "payload": 1}, {"kind": "item", "payload": 2},
                          {"kind": "item", "payload": 3}, {"kind": "item", "payload": 4}]"#;
         let source = emitter(b, id, "source", &["start"], tokens);
-        vec![source, Place { workers: 2, ..worker(b, id, "work", &["item"]) }]
+        vec![source, Place { max_concurrency: 2, ..worker(b, id, "work", &["item"]) }]
     })
     .load();
     let mut sim = begun(&program);
@@ -117,7 +117,7 @@ fn bodies_of_one_place_are_told_apart() {
     let mut b = net(stop(), |b, id| {
         let tokens = r#"[{"kind": "item", "payload": 0}, {"kind": "item", "payload": 1}]"#;
         let source = emitter(b, id, "source", &["start"], tokens);
-        vec![source, Place { workers: 2, produces: vec!["stop".into()], ..worker(b, id, "work", &["item"]) }]
+        vec![source, Place { max_concurrency: 2, produces: vec!["stop".into()], ..worker(b, id, "work", &["item"]) }]
     });
     if let NodeKind::Net(net) = &mut b.plan.nodes[0].kind {
         (net.publishes_slots, net.asks) = (true, vec!["stop".into()]);
@@ -213,7 +213,7 @@ fn fanned(tokens: &str) -> Program {
     net(NetEnd::Quiet, |b, id| {
         let payload = output_of(b);
         let source = emitter(b, id, "source", &["start"], tokens);
-        let work = Place { workers: 9, arcs: vec![passing_on("done", payload)], ..worker(b, id, "work", &["item"]) };
+        let work = Place { max_concurrency: 9, arcs: vec![passing_on("done", payload)], ..worker(b, id, "work", &["item"]) };
         let joined = Place { join: Join::FanOut, ..worker(b, id, "joined", &["done"]) };
         vec![source, work, joined]
     })

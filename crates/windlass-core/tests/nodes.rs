@@ -412,16 +412,16 @@ fn dependencies_decide_what_runs_and_leaves_decide_how_it_ends() {
 }
 
 #[test]
-fn a_graph_keeps_its_limit_and_zero_means_one() {
-    for (limit, at_once) in [(0, 1), (1, 1), (2, 2)] {
+fn a_graph_respects_its_concurrency_limit_and_zero_means_one() {
+    for (limit, in_flight) in [(0, 1), (1, 1), (2, 2)] {
         let mut b = Builder::new();
         let id = b.together(None, "graph", |b, id| ["a", "b", "c"].map(|name| b.effect(id, name, "0")).to_vec());
         if let NodeKind::Graph(graph) = &mut b.at(id).kind {
-            graph.in_flight = Some(limit);
+            graph.max_concurrency = Some(limit);
         }
         let program = b.load();
         let mut sim = begun(&program);
-        assert_eq!(sim.flights.len(), at_once);
+        assert_eq!(sim.flights.len(), in_flight);
         for name in ["a", "b", "c"] {
             sim.succeed(&format!("graph.{name}"), name);
         }

@@ -46,7 +46,7 @@ fn after(node: NodeId, before: u32) -> Child {
 }
 
 #[test]
-fn two_nodes_side_by_side_have_variables_of_their_own() {
+fn concurrent_nodes_have_separate_variables() {
     let mut b = Builder::new();
     b.node(None, "both", |b, id| {
         let (one, two) = (keeper(b, Some(id), "one", "1"), keeper(b, Some(id), "two", "2"));
@@ -148,7 +148,7 @@ fn order(pick: Pick) -> String {
             let node = b.effect(Some(id), name, "1");
             Child { group: Some(name[..1].into()), ..child(node) }
         });
-        NodeKind::Graph(Graph { in_flight: Some(2), pick, ..graph(children.to_vec()) })
+        NodeKind::Graph(Graph { max_concurrency: Some(2), pick, ..graph(children.to_vec()) })
     });
     let program = b.load();
     let world: World = Box::new(|job, _, _| {

@@ -19,7 +19,7 @@ fn step(retry: Option<Retry>) -> Builder {
         let task = Task { hidden: true, retry, ..Task::new(Action::Effect(effect)) };
         let body = b.node(Some(id), "step", |_, _| NodeKind::Pipeline(Pipeline { tasks: vec![task] }));
         let produces = vec!["stop".into(), "again".into()];
-        let step = Place { produces, workers: 2, ..place("step", &["start", "again"], body) };
+        let step = Place { produces, max_concurrency: 2, ..place("step", &["start", "again"], body) };
         NodeKind::Net(Net::new(vec![step], "start", NetEnd::Stop("stop".into())))
     });
     b

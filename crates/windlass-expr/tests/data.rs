@@ -84,7 +84,7 @@ fn looking_into_a_stored_value_costs_the_same_however_large_it_is() {
 }
 
 #[test]
-fn all_stored_values_are_asked_for_at_once() {
+fn all_missing_blobs_are_requested_together() {
     let source = json(r#"{"from": ["absent", "stored"], "select": "@first(variables(item()))"}"#);
     let expression = compile("wdl.select", &source).unwrap_or_else(|errors| panic!("{errors:?}"));
     let error = expression.eval(&MockScope::new(), &mut Meter::new(10_000, 10_000)).expect_err("a blob is missing");

@@ -216,7 +216,7 @@ impl<'a> Compiler<'a> {
 pub(crate) fn graph_of(children: Vec<windlass_core::plan::Child>) -> Graph {
     Graph {
         children,
-        in_flight: None,
+        max_concurrency: None,
         ending: Ending::Leaves,
         on_failure: OnFailure::Continue,
         unmet: Status::Skipped,

@@ -36,7 +36,7 @@ impl Compiler<'_> {
         let looping = Loop::each(items?, body?, limits);
         Some(NodeKind::Loop(Box::new(Loop {
             limits: LoopLimits { budget, ..looping.limits },
-            in_flight,
+            max_concurrency: in_flight,
             on_iteration_failure: IterationFailure::FailAtEnd,
             break_when,
             stall,
@@ -69,7 +69,7 @@ impl Compiler<'_> {
         let sequential = current.common.has_option("Sequential");
         let Some(node) = current.common.repetitions else {
             let nested = self.scopes.loops(current.place.scope).any(|frame| frame.foreach);
-            let default = limits.loop_in_flight_default.clamp(1, limits.loop_in_flight_max_azure.max(1));
+            let default = limits.default_loop_concurrency.clamp(1, limits.max_loop_concurrency_azure.max(1));
             return Amount::Fixed(if sequential || nested { 1 } else { default });
         };
         if sequential {
@@ -84,7 +84,7 @@ impl Compiler<'_> {
     }
 
     fn check_in_flight(&mut self, node: &Node, repetitions: u64) {
-        let max = self.limits().loop_in_flight_max_azure;
+        let max = self.limits().max_loop_concurrency_azure;
         if repetitions == 0 {
             self.error(codes::BAD_VALUE, node.span, "`repetitions` cannot be 0", format!("it is 1 to {max}"));
         }

@@ -55,9 +55,9 @@ impl Compiler<'_> {
             Some(kinds) => (kinds.iter().map(|kind| kind.as_str().into()).collect(), Join::Merged),
             None => (vec![name.clone()], Join::None),
         };
-        let workers = u32::try_from(self.limits().loop_in_flight_max).unwrap_or(u32::MAX).max(1);
+        let workers = u32::try_from(self.limits().max_loop_concurrency).unwrap_or(u32::MAX).max(1);
         let done = wrapped.then(|| windlass_core::EventKind::LOOP_DONE.into());
-        Place { workers, join, guard, arcs, inclusive, done, ..Place::new(name, accepts, body) }
+        Place { max_concurrency: workers, join, guard, arcs, inclusive, done, ..Place::new(name, accepts, body) }
     }
 
     /// An arc with a condition is looked at after any end; after a bad one, what is missing means no.
@@ -101,7 +101,7 @@ impl Compiler<'_> {
             kind: looping.kind.into(),
             check: looping.check,
             limits: LoopLimits { iterations: turns: iterations, cancels_iterations_on_timeout: true, ..plain.limits },
-            in_flight: looping.in_flight,
+            max_concurrency: looping.in_flight,
             on_iteration_failure: looping.on_iteration_failure,
             collect: Collect::Stats,
             entry: looping.entry,

@@ -204,13 +204,13 @@ impl Compiler<'_> {
                 Some(Amount::Fixed(1))
             }
             word if word == modes[1] || word == "parallel" || word == "async" => {
-                let default = limits.loop_in_flight_default.clamp(1, limits.loop_in_flight_max.max(1));
+                let default = limits.default_loop_concurrency.clamp(1, limits.max_loop_concurrency.max(1));
                 let Some(node) = max else { return Some(Amount::Fixed(default)) };
                 let amount = self.count(node, "max_in_flight", 1)?;
                 if let Amount::Fixed(number) = amount
-                    && number > limits.loop_in_flight_max
+                    && number > limits.max_loop_concurrency
                 {
-                    let message = format!("{number} turns at once; the limit is {}", limits.loop_in_flight_max);
+                    let message = format!("{number} turns at once; the limit is {}", limits.max_loop_concurrency);
                     let hint = "raise `limits.loop_in_flight_max` in windlass.toml if this is meant";
                     self.error(codes::OVER_LIMIT, node.span, message, hint);
                 }

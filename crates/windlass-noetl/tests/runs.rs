@@ -216,7 +216,7 @@ async fn loops_that_stop() {
 
 /// Turns run side by side, exactly as many as allowed; their variables are their own, and shared ones need a reducer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn loops_side_by_side() {
+async fn concurrent_loops() {
     const TEXT: &str = "
 workload: {items: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]}
 workflow:

@@ -99,7 +99,7 @@ workflow:
 
 /// Two tokens in one step at once have each their own arguments and variables.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tokens_side_by_side() {
+async fn concurrent_tokens_in_one_step() {
     const TEXT: &str = "
 workflow:
   - step: start

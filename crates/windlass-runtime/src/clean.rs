@@ -8,7 +8,7 @@ use windlass_value::Timestamp;
 use crate::RuntimeError;
 
 /// Runs looked at in one go.
-const RUNS_AT_ONCE: u32 = 256;
+const RUN_BATCH_SIZE: u32 = 256;
 
 /// What removing has freed, or would free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub fn removable(store: &dyn Store, before: Timestamp) -> Result<Vec<Removable>,
     let mut all: Vec<Removable> = Vec::new();
     loop {
         let after = all.last().map_or(0, |last| last.number);
-        let page = store.removable(before, after, RUNS_AT_ONCE)?;
+        let page = store.removable(before, after, RUN_BATCH_SIZE)?;
         if page.is_empty() {
             return Ok(all);
         }
@@ -38,7 +38,7 @@ pub fn clean(store: &dyn Store, before: Timestamp) -> Result<Cleaned, RuntimeErr
     sweep(store, &mut cleaned)?;
     let mut after = 0;
     loop {
-        let page = store.removable(before, after, RUNS_AT_ONCE)?;
+        let page = store.removable(before, after, RUN_BATCH_SIZE)?;
         let Some(last) = page.last() else { return Ok(cleaned) };
         after = last.number;
         let runs: Vec<Arc<str>> = page.into_iter().map(|found| found.run).collect();

@@ -11,7 +11,7 @@ use crate::blobs::BlobCache;
 use crate::codec::{self, BareEntry, decode_state};
 
 /// Journal rows read at once.
-const ROWS_AT_ONCE: u32 = 256;
+const ROW_BATCH_SIZE: u32 = 256;
 
 /// A run as it is in memory.
 pub struct RunImage {
@@ -88,7 +88,7 @@ pub(crate) fn replay_each(
     seen: &mut Seen<'_>,
 ) -> Result<(), RuntimeError> {
     loop {
-        let rows = store.journal(run, image.state.ticks, ROWS_AT_ONCE)?;
+        let rows = store.journal(run, image.state.ticks, ROW_BATCH_SIZE)?;
         if rows.is_empty() {
             return Ok(());
         }

@@ -17,7 +17,7 @@ use crate::codec::{self, BareEntry};
 use crate::recovery::{self, RunImage, replay_each};
 
 /// Journal rows read at once.
-const ROWS_AT_ONCE: u32 = 64;
+const ROW_BATCH_SIZE: u32 = 64;
 
 /// A task and what it was asked for.
 type Asked = [u8; 16];
@@ -132,7 +132,7 @@ impl Taken {
         let mut used = BTreeSet::new();
         let mut from = 0;
         loop {
-            let rows = self.store.journal(run, from, ROWS_AT_ONCE)?;
+            let rows = self.store.journal(run, from, ROW_BATCH_SIZE)?;
             let Some(last) = rows.last() else { break };
             self.in_doubt |= from == 0 && rows.first().is_some_and(|row| row.first_tick > 0);
             from = last.first_tick + u64::from(last.ticks);

@@ -31,13 +31,13 @@ const HEARTBEATS: u32 = 6;
 pub struct WorkerPool {
     tools: Tools,
     slots: Arc<Semaphore>,
-    at_once: usize,
+    max_concurrency: usize,
     lease: std::time::Duration,
 }
 
 impl WorkerPool {
-    pub fn new(tools: Tools, jobs_at_once: usize) -> WorkerPool {
-        WorkerPool { tools, slots: Arc::new(Semaphore::new(jobs_at_once)), at_once: jobs_at_once, lease: LEASE }
+    pub fn new(tools: Tools, max_job_concurrency: usize) -> WorkerPool {
+        WorkerPool { tools, slots: Arc::new(Semaphore::new(max_job_concurrency)), max_concurrency: max_job_concurrency, lease: LEASE }
     }
 
     /// With leases that last so long.
@@ -51,8 +51,8 @@ impl WorkerPool {
     }
 
     /// Tasks that are being done now.
-    pub(crate) fn busy(&self) -> usize {
-        self.at_once.saturating_sub(self.slots.available_permits())
+    pub(crate) fn in_flight(&self) -> usize {
+        self.max_concurrency.saturating_sub(self.slots.available_permits())
     }
 }
 
@@ -121,7 +121,7 @@ impl RunWorkers {
 
     /// Whether somebody in this process is doing something. What others have, or wait for, is theirs also when the run
     /// leaves it.
-    pub(crate) fn are_at_work(&self) -> bool {
+    pub(crate) fn has_local_work(&self) -> bool {
         self.leases().values().any(|lease| lease.alive_at.is_some())
     }
 
@@ -357,7 +357,7 @@ async fn hold(
     // A tool that is called off is dropped where it stands.
     let outcome = tokio::select! {
         biased;
-        outcome = in_turn(work, timeout, &slots) => outcome,
+        outcome = run_in_slot(work, timeout, &slots) => outcome,
         () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was called off"),
         () = heartbeats => unreachable!("heartbeats never end"),
     };
@@ -365,7 +365,7 @@ async fn hold(
 }
 
 /// Waits for a slot, then calls the tool. Its time counts from the call; a tool out of time is dropped where it stands.
-async fn in_turn(work: Work, timeout: Option<Duration>, slots: &Arc<Semaphore>) -> TaskOutcome {
+async fn run_in_slot(work: Work, timeout: Option<Duration>, slots: &Arc<Semaphore>) -> TaskOutcome {
     let (called, _slot) = match work {
         Work::Called(called, slot) => (called, slot),
         Work::Waits(tool, call) => {

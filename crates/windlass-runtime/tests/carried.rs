@@ -34,7 +34,7 @@ async fn another_run_goes_on_from_where_a_run_stood() {
             .plan();
         let (plan, _) = first.add_plan(plan).expect("a plan");
         let mut handle = in_time(first.start(plan, Value::Null, named(RUN))).await.expect("started");
-        until(|| world.crowd().now == 1).await;
+        until(|| world.call_counts().in_flight == 1).await;
         let bytes = in_time(first.snapshot(RUN)).await.expect("a snapshot");
 
         let second = engine(&there, &other, to);

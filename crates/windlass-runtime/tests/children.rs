@@ -393,7 +393,7 @@ async fn an_operation_that_goes_on_holds_nobody_and_survives_a_crash() {
     first.start(hash, Value::Null, named("r")).await.expect("started");
     until(|| first.resident() == 0).await;
     let row = store.run("r").expect("readable").expect("there");
-    assert_eq!((row.status, row.timer.is_some(), world.crowd().now), (RunStatus::Waiting, true, 0));
+    assert_eq!((row.status, row.timer.is_some(), world.call_counts().in_flight), (RunStatus::Waiting, true, 0));
     let store = Arc::new(store.crash());
     let second = engine(&store, &world);
     let report = end(&mut second.start(hash, Value::Null, in_virtual_time("again")).await.expect("started")).await;

@@ -332,7 +332,7 @@ async fn a_cancelled_iteration_keeps_its_slot_until_its_worker_confirms() {
     world.open("two");
     let exit = in_time(running).await.expect("no panic");
     assert!(matches!(&exit, Ok(Exit::Ended(result)) if result.status == Status::Failed), "{exit:?}");
-    assert_eq!(world.crowd().most, 1);
+    assert_eq!(world.call_counts().max_concurrency, 1);
 }
 
 const LONG: &str = r#"{"actions": {

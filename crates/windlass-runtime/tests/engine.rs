@@ -181,7 +181,7 @@ async fn cancel_reaches_the_tool_in_flight() {
     assert_eq!(report.status, Status::Cancelled);
     assert_eq!(report.error.as_ref().map(|error| &*error.message), Some("enough"));
     assert_eq!(world.called_off().iter().map(|path| &**path).collect::<Vec<_>>(), ["first"]);
-    assert_eq!(world.crowd().now, 0);
+    assert_eq!(world.call_counts().in_flight, 0);
     assert_eq!(status(&store, "r"), RunStatus::Cancelled);
     // The job was open until its worker had confirmed.
     let names: Vec<&str> = entries(&*store, "r").iter().map(|entry| entry.tick.kind.name()).collect();
@@ -191,7 +191,7 @@ async fn cancel_reaches_the_tool_in_flight() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_waits_for_its_turn_can_be_called_off() {
     let (store, world) = fresh();
-    let engine = engine_with(&store, EngineOptions { jobs_at_once: 1, ..options(&world) });
+    let engine = engine_with(&store, EngineOptions { max_job_concurrency: 1, ..options(&world) });
     let mut holder = begin(&engine, loom(GATES), "holder").await;
     world.calls(1).await;
     let mut queued = begin(&engine, loom(GATES), "queued").await;
@@ -201,7 +201,7 @@ async fn a_job_that_waits_for_its_turn_can_be_called_off() {
     world.open("first");
     world.open("second");
     assert_eq!(end(&mut holder).await.status, Status::Succeeded);
-    assert_eq!(world.crowd().most, 1);
+    assert_eq!(world.call_counts().max_concurrency, 1);
 }
 
 fn two_waits() -> windlass_core::plan::Plan {
@@ -467,7 +467,7 @@ async fn a_job_keeps_its_lease_while_it_works_and_while_it_waits() {
         windlass_core::TaskOutcome::success(Value::Null)
     });
     let poll_every = Duration::from_secs(10);
-    let one_by_one = EngineOptions { tools, jobs_at_once: 1, commit_here: true, poll_every, ..options(&world) };
+    let one_by_one = EngineOptions { tools, max_job_concurrency: 1, commit_here: true, poll_every, ..options(&world) };
     let engine = engine_with(&store, one_by_one);
     let slow = loom(r#"{"actions": {"slow": {"type": "http", "inputs": {"uri": "http://slow.test"}}}}"#);
     let begun = tokio::time::Instant::now();
@@ -527,13 +527,13 @@ async fn a_tool_that_never_returns_runs_out_of_time() {
     assert_eq!(report.output, json(r#"{"after": "went on"}"#));
     let stuck = &report.steps.iter().find(|(name, _)| &**name == "stuck").expect("a step").1;
     assert_eq!(stuck.error.as_ref().map(|error| &*error.kind), Some("timeout"));
-    assert_eq!(world.crowd().now, 0, "the call is gone");
+    assert_eq!(world.call_counts().in_flight, 0, "the call is gone");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_runs_at_once() {
+async fn a_thousand_concurrent_runs() {
     let (store, world) = fresh();
-    let engine = engine_with(&store, EngineOptions { jobs_at_once: 64, ..options(&world) });
+    let engine = engine_with(&store, EngineOptions { max_job_concurrency: 64, ..options(&world) });
     let (hash, _) = engine
         .add_plan(loom(
             r#"{"actions": {
@@ -559,7 +559,7 @@ async fn a_thousand_runs_at_once() {
     }
     assert_eq!(ended, 1_000);
     assert_eq!(world.keys().len(), 2_000, "every effect once, under its own key");
-    assert!(world.crowd().most <= 64, "{} at once", world.crowd().most);
+    assert!(world.call_counts().max_concurrency <= 64, "{} at once", world.call_counts().max_concurrency);
     let (commits, batches) = engine.commits();
     assert!(commits < batches, "commits are shared: {commits} for {batches} batches");
     until(|| engine.resident() == 0).await;
@@ -642,7 +642,7 @@ async fn five_thousand_items_with_large_results() {
     assert_eq!(report.output.get("count"), Some(&Value::from(5_000_i64)));
     assert!(windlass_value::to_json(&report.output).contains("4999"), "{:?}", report.output);
     assert_eq!(world.keys().len(), 5_001);
-    assert!(world.crowd().most <= 50, "{} at once", world.crowd().most);
+    assert!(world.call_counts().max_concurrency <= 50, "{} at once", world.call_counts().max_concurrency);
     let sent = world.ledger().into_iter().find(|call| &*call.path == "send").expect("sent");
     assert_eq!(json(&sent.input).as_list().map(<[Value]>::len), Some(5_000), "the tool got all of it");
     let audit = audit(&store, "r");

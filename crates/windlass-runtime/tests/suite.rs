@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod at_once;
+mod concurrent_starts;
 mod carried;
 mod children;
 mod control_loop;
@@ -12,11 +12,11 @@ mod engine;
 mod events;
 mod forms;
 mod held;
-mod iteration_records;
 mod leases;
 mod loom_actions;
 mod loom_loops;
 mod mending;
+mod iteration_records;
 mod recovery;
 mod references;
 mod seed_as_written;

@@ -316,7 +316,7 @@ fn is_stream(answer: &Response) -> bool {
 /// Streams are counted, and end when the server does.
 fn stream(app: &App, passed: &Passed, answer: Response) -> Response {
     let seat = passed.who().map_or_else(|| app.keys.anybody().seat.clone(), |who| who.seat.clone());
-    let Some(counted) = bodies::Counted::new(&seat, app.options.limits.max_streams_per_token, &app.metrics) else {
+    let Some(counted) = bodies::StreamSlot::new(&seat, app.options.limits.max_streams_per_token, &app.metrics) else {
         return too_many("streams with this token", Duration::from_secs(5), "max_streams_per_token").into_response();
     };
     let notice = Bytes::from_static(if kind(&answer).starts_with(SSE) { CLOSING_SSE } else { CLOSING_LINE });

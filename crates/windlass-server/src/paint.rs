@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(150);
 const STAMINA: Duration = Duration::from_secs(60);
 
 /// Runs that are read in the background at once. Whoever asks for another is told what its state tells, and may ask again.
-const READ_AT_ONCE: usize = 2;
+const MAX_BACKGROUND_READS: usize = 2;
 
 /// A run, and how far it is drawn. After one was removed, another may be made under its name.
 type Kept = ((Arc<str>, Timestamp), Arc<Mutex<Painter>>);
@@ -111,17 +111,17 @@ impl Painter {
 }
 
 /// One of those that read in the background.
-struct Reading(Arc<AtomicUsize>);
+struct BackgroundRead(Arc<AtomicUsize>);
 
-impl Reading {
+impl BackgroundRead {
     /// None: there are as many as may be.
-    fn begin(count: &Arc<AtomicUsize>) -> Option<Reading> {
-        let more = |count: usize| (count < READ_AT_ONCE).then_some(count + 1);
-        count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|_| Reading(count.clone()))
+    fn begin(count: &Arc<AtomicUsize>) -> Option<BackgroundRead> {
+        let more = |count: usize| (count < MAX_BACKGROUND_READS).then_some(count + 1);
+        count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|_| BackgroundRead(count.clone()))
     }
 }
 
-impl Drop for Reading {
+impl Drop for BackgroundRead {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -148,7 +148,7 @@ fn painted<T>(
     if painter.read(app, app.views.painters.patience)? {
         return Ok(Some(look(&mut painter)));
     }
-    let Some(place) = Reading::begin(&app.views.painters.reading) else { return Ok(None) };
+    let Some(place) = BackgroundRead::begin(&app.views.painters.reading) else { return Ok(None) };
     painter.reading = true;
     drop(painter);
     let app = app.clone();

@@ -175,14 +175,14 @@ mod tests {
             (|l| l.max_deliveries_per_second = 9, |rates| rates.deliveries, 200, 18),
             (|l| l.max_refusals_logged_per_second = 2, |rates| rates.refusals, 100, 20),
         ];
-        let at_once = |limits: &ServerLimits, rate: Of| {
+        let burst_size = |limits: &ServerLimits, rate: Of| {
             let (bucket, rate) = (Bucket::default(), rate(&Rates::of(limits)));
             (0..).take_while(|_| bucket.take_at(SECOND, rate).is_ok()).count() as u32
         };
         for (change, rate, usual, changed) in table {
             let (before, mut after) = (ServerLimits::default(), ServerLimits::default());
             change(&mut after);
-            assert_eq!((at_once(&before, rate), at_once(&after, rate)), (usual, changed));
+            assert_eq!((burst_size(&before, rate), burst_size(&after, rate)), (usual, changed));
         }
     }
 

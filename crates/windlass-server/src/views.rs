@@ -13,15 +13,15 @@ use crate::streams::{Hubs, Shelf};
 use crate::{App, Problem};
 
 /// Calls of the store at once: enough for a disk, too few to starve whoever commits.
-const AT_ONCE: usize = 8;
+const MAX_STORE_READS: usize = 8;
 
 /// Calls that write it, at once. They have a lane of their own: whoever only looks needs no turn to write, and does not wait for
 /// one while another process has it.
-const WRITES_AT_ONCE: usize = 8;
+const MAX_STORE_WRITES: usize = 8;
 
 /// What computes for long, at once: replays, compilations. They have a lane of their own, so that nobody who only looks waits
 /// for them.
-const LONG_AT_ONCE: usize = 2;
+const MAX_LONG_CALLS: usize = 2;
 
 /// How long a run in memory is asked how it stands. One that waits for its own commit says nothing; the store has all that it may
 /// tell.
@@ -29,7 +29,7 @@ const STATE_WITHIN: Duration = Duration::from_millis(500);
 
 /// What readers share.
 pub struct Views {
-    calls: Arc<Semaphore>,
+    reads: Arc<Semaphore>,
     writes: Arc<Semaphore>,
     long: Arc<Semaphore>,
     pub(crate) hubs: Hubs,
@@ -64,9 +64,9 @@ impl Sweeping {
 impl Default for Views {
     fn default() -> Views {
         Views {
-            calls: Arc::new(Semaphore::new(AT_ONCE)),
-            writes: Arc::new(Semaphore::new(WRITES_AT_ONCE)),
-            long: Arc::new(Semaphore::new(LONG_AT_ONCE)),
+            reads: Arc::new(Semaphore::new(MAX_STORE_READS)),
+            writes: Arc::new(Semaphore::new(MAX_STORE_WRITES)),
+            long: Arc::new(Semaphore::new(MAX_LONG_CALLS)),
             hubs: Hubs::default(),
             shelf: Shelf::default(),
             changes: Changes::default(),
@@ -82,7 +82,7 @@ impl App {
         &self,
         call: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        on_thread(self, &self.views.calls, call).await
+        on_thread(self, &self.views.reads, call).await
     }
 
     /// The same for what writes.

@@ -63,7 +63,7 @@ async fn the_same_key_is_the_same_run_whatever_is_registered_meanwhile() {
 }
 
 #[tokio::test]
-async fn many_starts_with_one_key_at_once_make_one_run() {
+async fn concurrent_starts_with_one_key_make_one_run() {
     let world = World::new();
     world.register(HELD).await;
     let starts = (0..16).map(|_| world.send(with_key("same", json!({ "definition": "held" }))));

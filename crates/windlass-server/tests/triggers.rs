@@ -370,7 +370,7 @@ async fn a_crash_between_the_start_and_its_note_fires_nothing_twice() {
 }
 
 #[tokio::test]
-async fn no_more_runs_at_once_than_the_definition_lets() {
+async fn a_definition_limits_the_concurrent_runs() {
     let world = World::new();
     world.register(&hourly(r#""operationOptions": "SingleInstance","#)).await;
     let now = real_now();

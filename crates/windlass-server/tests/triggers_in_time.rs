@@ -145,7 +145,7 @@ async fn an_old_version_that_comes_back_begins_now() {
 
 /// Of many that register the same name at once, all know the one that the store has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn registrations_at_the_same_time_agree_on_the_newest() {
+async fn concurrent_registrations_agree_on_the_newest() {
     for _ in 0..20 {
         let world = Arc::new(World::new());
         let mut all = tokio::task::JoinSet::new();

@@ -52,7 +52,7 @@ pub struct PythonOptions {
     /// The whole environment of the interpreters.
     pub env: Vec<(String, String)>,
     /// How many interpreters there may be at once.
-    pub interpreters_max: usize,
+    pub max_interpreters: usize,
     pub default_timeout: Duration,
     pub max_print_chars: usize,
     pub max_result_bytes: usize,
@@ -80,7 +80,7 @@ impl PythonOptions {
         PythonOptions {
             program: "python3".to_owned(),
             env: environment(lookup),
-            interpreters_max: match limits.max_python_interpreters {
+            max_interpreters: match limits.max_python_interpreters {
                 0 => cores(),
                 count => count,
             },

@@ -10,7 +10,7 @@ use windlass_value::{Value, to_json};
 
 fn options() -> PythonOptions {
     let known = PythonOptions::with_environment(|name| std::env::var(name).ok());
-    PythonOptions { interpreters_max: 2, ..known }
+    PythonOptions { max_interpreters: 2, ..known }
 }
 
 fn tool() -> PythonTool {
@@ -191,7 +191,7 @@ async fn what_is_printed_is_kept_apart() {
 
 #[tokio::test]
 async fn a_call_leaves_nothing_behind() {
-    let tool = PythonTool::new(PythonOptions { interpreters_max: 1, ..options() });
+    let tool = PythonTool::new(PythonOptions { max_interpreters: 1, ..options() });
     let code = "import os\nleft = 1\nos.environ['LEFT'] = '1'\nos.chdir('/usr')\nresult = os.getpid()";
     let first = told(&ask(&tool, &input(code, r#"{"given": 1}"#)).await);
     let look = "import os\nresult = [os.getpid(), 'left' in globals(), 'given' in globals(), 'LEFT' in os.environ, os.getcwd() == '/usr']";
@@ -204,7 +204,7 @@ async fn a_call_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn an_interpreter_that_hangs_or_dies_is_replaced() {
-    let tool = PythonTool::new(PythonOptions { interpreters_max: 1, ..options() });
+    let tool = PythonTool::new(PythonOptions { max_interpreters: 1, ..options() });
     let outcome = ask(&tool, r#"{"code": "while True: pass", "timeout": 0.3}"#).await;
     assert_eq!(class(&outcome), ("timeout", "timeout", false));
     assert_eq!(told(&ask(&tool, &input("1 + 1", "{}")).await), "2");
@@ -232,7 +232,7 @@ async fn limits_and_what_is_missing_are_told() {
 
 #[tokio::test]
 async fn no_call_gets_the_answer_of_another() {
-    let tool = PythonTool::new(PythonOptions { interpreters_max: 1, ..options() });
+    let tool = PythonTool::new(PythonOptions { max_interpreters: 1, ..options() });
     // A copy of the interpreter ends where the code ends, and says nothing.
     for end in ["", "\nif not pid: raise OSError('no')", "\nif pid: os.waitpid(pid, 0)"] {
         let fork = format!("import os\npid = os.fork()\nresult = 'parent' if pid else 'child'{end}");

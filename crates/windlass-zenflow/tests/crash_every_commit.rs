@@ -77,7 +77,7 @@ fn by_key(calls: &[Call]) -> BTreeMap<(&str, u32), Vec<&Call>> {
     keys
 }
 
-async fn crash_everywhere(case: &Case, at_once: usize) -> u64 {
+async fn crash_everywhere(case: &Case, max_in_flight: usize) -> u64 {
     let (store, script) = (Arc::new(MemoryStore::new()), Script::new(case.script.clone()));
     let expected = live(case, &store, &script).await.expect("an undisturbed run");
     let undisturbed = script.calls();
@@ -108,7 +108,7 @@ async fn crash_everywhere(case: &Case, at_once: usize) -> u64 {
                 assert!(calls.len() <= 2, "{what}: {key} more often than there were lives");
             }
             let repeated = calls.len() - by_key.len();
-            assert!(repeated <= at_once, "{what}: {repeated} calls were made again");
+            assert!(repeated <= max_in_flight, "{what}: {repeated} calls were made again");
         }
     }
     crashes
@@ -116,9 +116,9 @@ async fn crash_everywhere(case: &Case, at_once: usize) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_commit() {
-    for (name, at_once) in CASES {
+    for (name, max_in_flight) in CASES {
         let case = Case::named("runs", name);
-        let crashes = crash_everywhere(&case, *at_once).await;
+        let crashes = crash_everywhere(&case, *max_in_flight).await;
         assert!(crashes > 2, "{name} has only {crashes} commits");
     }
 }

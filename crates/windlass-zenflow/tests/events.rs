@@ -55,14 +55,14 @@ async fn a_cancelled_run_gives_what_its_steps_have_given() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn loops_say_how_many_turns_there_are_at_once() {
-    for (items, at_once) in [(3, Value::Null), (120, Value::Int(100))] {
+async fn loop_events_report_their_max_concurrency() {
+    for (items, max_concurrency) in [(3, Value::Null), (120, Value::Int(100))] {
         let all: Vec<String> = (0..items).map(|item| item.to_string()).collect();
         let document = format!("name: x\nsteps: [{{id: each, loop: {{forEach: [{}]}}}}]\n", all.join(","));
         let replies: Vec<String> = (0..items).map(|item| format!("\"each[{item}]\": ok")).collect();
         let ran = case(&document, &format!("replies: {{{}}}", replies.join(", "))).run().await;
         let started = ran.events.iter().find(|event| event.type_name() == "loop.started").unwrap();
         let limits = started.fields().get("limits").cloned().unwrap_or_default();
-        assert_eq!(limits.get("atOnce").cloned().unwrap_or_default(), at_once);
+        assert_eq!(limits.get("atOnce").cloned().unwrap_or_default(), max_concurrency);
     }
 }

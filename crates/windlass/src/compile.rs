@@ -139,7 +139,7 @@ fn place(step: &StepDef, at: usize, body: NodeId, graph: &Graph<'_>, workflow: &
         Some(Handler { place: place as u32, max_uses: times })
     });
     Place {
-        workers: step.workers,
+        max_concurrency: step.workers,
         join,
         produces,
         yields_slot: true,

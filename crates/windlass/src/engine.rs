@@ -290,8 +290,8 @@ impl EngineBuilder {
     }
 
     /// How many steps run at once over all runs.
-    pub fn jobs_at_once(mut self, jobs: usize) -> EngineBuilder {
-        self.options.jobs_at_once = jobs.max(1);
+    pub fn max_job_concurrency(mut self, jobs: usize) -> EngineBuilder {
+        self.options.max_job_concurrency = jobs.max(1);
         self
     }
 

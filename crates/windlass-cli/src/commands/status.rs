@@ -250,8 +250,8 @@ fn worker_line(waits: &Json) -> String {
 fn turn_value(turn: &TurnInfo) -> Value {
     Value::object([
         ("trigger", Value::from(turn.trigger.as_str())),
-        ("under_way", Value::from(turn.under_way)),
-        ("at_once", Value::from(turn.at_once)),
+        ("under_way", Value::from(turn.in_flight)),
+        ("at_once", Value::from(turn.max_concurrency)),
         ("place", Value::from(turn.place)),
         ("note", Value::from(turn.note.as_str())),
     ])

@@ -55,17 +55,17 @@ fn line(plan: &Plan, view: &FrameView, now: Timestamp, paint: Paint) -> String {
 
 /// A loop that goes turn by turn shows the turn it is in, counted from 1; another one what has ended and what runs.
 pub(crate) fn format_loop_progress(plan: &Plan, view: &FrameView, looping: &LoopView) -> String {
-    let live = running_iterations(looping);
-    if live == 0 || (live == 1 && is_sequential(plan, view)) {
+    let in_flight = running_iterations(looping);
+    if in_flight == 0 || (in_flight == 1 && is_sequential(plan, view)) {
         return text::of(looping.begun, looping.max_iterations);
     }
-    format!("{} ({live} {})", text::of(looping.ended, looping.max_iterations), view.doing)
+    format!("{} ({in_flight} {})", text::of(looping.ended, looping.max_iterations), view.doing)
 }
 
 fn is_sequential(plan: &Plan, view: &FrameView) -> bool {
     let named = plan.nodes.iter().filter(|node| node.name == view.name);
     let loops = named.filter_map(|node| match &node.kind {
-        NodeKind::Loop(looping) => Some(&looping.in_flight),
+        NodeKind::Loop(looping) => Some(&looping.max_concurrency),
         _ => None,
     });
     loops.into_iter().all(|in_flight| matches!(in_flight, Amount::Fixed(1)))

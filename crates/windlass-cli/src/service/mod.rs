@@ -96,7 +96,7 @@ impl Base {
             gate: Some(gate),
             languages: crate::dialects::languages(),
             limits: settings.limits.clone(),
-            jobs_at_once: settings.process_limits.max_job_concurrency.max(1),
+            max_job_concurrency: settings.process_limits.max_job_concurrency.max(1),
             release_after: RELEASE_AFTER,
             adopt: true,
             commit_hook,

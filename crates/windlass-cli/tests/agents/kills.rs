@@ -15,15 +15,15 @@ struct Victim {
     /// A file to which each call of a tool adds a line of its own.
     lines: Option<&'static str>,
     /// Calls of the model at once.
-    at_once: usize,
+    max_in_flight: usize,
     /// There is a coordinator: what it is asked depends on which letters come together.
     talks: bool,
 }
 
 const VICTIMS: [Victim; 3] = [
-    Victim { script: "loop-repeat-until", lines: Some("tests.txt"), at_once: 1, talks: false },
-    Victim { script: "loop-foreach", lines: Some("deployed.txt"), at_once: 3, talks: false },
-    Victim { script: "messaging", lines: None, at_once: 2, talks: true },
+    Victim { script: "loop-repeat-until", lines: Some("tests.txt"), max_in_flight: 1, talks: false },
+    Victim { script: "loop-foreach", lines: Some("deployed.txt"), max_in_flight: 3, talks: false },
+    Victim { script: "messaging", lines: None, max_in_flight: 2, talks: true },
 ];
 
 const COORDINATOR: &str = "coordinator";
@@ -170,8 +170,8 @@ fn killed(victim: &Victim, moment: &str, end: &Value, undisturbed: &Made) {
             continue;
         }
         let mut lives = vec![(Known::of(&world), Made::of(victim, &world))];
-        let under_way = lives[0].1.calls.keys().filter(|call| !lives[0].0.calls.contains(*call)).count();
-        assert!(under_way <= victim.at_once, "{what}: {under_way} calls were made and not known");
+        let in_flight = lives[0].1.calls.keys().filter(|call| !lives[0].0.calls.contains(*call)).count();
+        assert!(in_flight <= victim.max_in_flight, "{what}: {in_flight} calls were made and not known");
         let resumed = world.windlass(&["resume", "one", "--json", "-q", "--yolo", "--crash-at", "before:3"]);
         let done = match resumed.code {
             Some(_) => resumed,

@@ -14,7 +14,7 @@ pub(crate) struct Gate {
 }
 
 struct Hall {
-    company: usize,
+    group_size: usize,
     state: Mutex<State>,
     complete: Condvar,
 }
@@ -23,17 +23,17 @@ struct Hall {
 struct State {
     /// Waiting for their company.
     waiting: usize,
-    inside: usize,
-    most: usize,
+    in_flight: usize,
+    max_in_flight: usize,
     companies: usize,
 }
 
 impl Gate {
     /// Requests leave in groups of this size.
-    pub(crate) fn start(company: usize) -> Gate {
+    pub(crate) fn start(group_size: usize) -> Gate {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
-        let hall = Arc::new(Hall { company, state: Mutex::default(), complete: Condvar::new() });
+        let hall = Arc::new(Hall { group_size: company: group_size, state: Mutex::default(), complete: Condvar::new() });
         let shared = hall.clone();
         std::thread::spawn(move || {
             for connection in listener.incoming().flatten() {
@@ -49,8 +49,8 @@ impl Gate {
     }
 
     /// The most requests that were inside at once.
-    pub(crate) fn most(&self) -> usize {
-        self.hall.state.lock().expect("no panic").most
+    pub(crate) fn max_in_flight(&self) -> usize {
+        self.hall.state.lock().expect("no panic").max_in_flight
     }
 }
 
@@ -58,12 +58,12 @@ impl Hall {
     /// Waits until the company is complete. Nobody counts as gone before all of it are.
     fn pass(&self) -> bool {
         let mut state = self.state.lock().expect("no panic");
-        state.inside += 1;
+        state.in_flight += 1;
         state.waiting += 1;
-        state.most = state.most.max(state.inside);
+        state.max_in_flight = state.max_in_flight.max(state.in_flight);
         let companies = state.companies;
-        if state.waiting == self.company {
-            state.inside -= self.company;
+        if state.waiting == self.group_size {
+            state.in_flight -= self.group_size;
             state.waiting = 0;
             state.companies += 1;
             self.complete.notify_all();

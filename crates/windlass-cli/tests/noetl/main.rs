@@ -7,5 +7,5 @@ mod cases;
 mod examples;
 mod gate;
 mod kills;
-mod side_by_side;
+mod concurrency;
 mod world;

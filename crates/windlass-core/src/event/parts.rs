@@ -38,7 +38,7 @@ object_fields! {
     }
     optional {
         /// Iterations that run at the same time, if there are more items than that.
-        in_flight as "atOnce": Option<u64>,
+        max_concurrency as "atOnce": Option<u64>,
         /// The budget: the most of each thing that is counted, by its name.
         budget: Value,
     }

@@ -11,7 +11,7 @@ use crate::{Status, StatusSet};
 pub struct Graph {
     pub children: Vec<Child>,
     /// How many children at once; None is no limit.
-    pub in_flight: Option<u32>,
+    pub max_concurrency: Option<u32>,
     pub ending: Ending,
     pub on_failure: OnFailure,
     /// The status of a child whose dependencies ended in a way it does not accept.

@@ -20,7 +20,7 @@ pub struct Loop {
     pub on_exhausted: Exhausted,
     /// Between turns: never before the first, never after the last.
     pub delay: Option<Amount<Duration>>,
-    pub in_flight: Amount<u64>,
+    pub max_concurrency: Amount<u64>,
     pub on_iteration_failure: IterationFailure,
     pub body: NodeId,
     pub collect: Collect,
@@ -73,7 +73,7 @@ impl Loop {
             limits: LoopLimits::of_repeats(limits),
             on_exhausted: Exhausted::Fail,
             delay: None,
-            in_flight: Amount::Fixed(1),
+            max_concurrency: Amount::Fixed(1),
             on_iteration_failure: IterationFailure::Stop { running_finish: false },
             body,
             collect: Collect::Report,

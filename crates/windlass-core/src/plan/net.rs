@@ -56,7 +56,7 @@ pub struct Place {
     pub name: Arc<str>,
     pub accepts: Vec<Arc<str>>,
     /// How many bodies at once; more tokens wait in order.
-    pub workers: u32,
+    pub max_concurrency: u32,
     pub join: Join,
     /// False consumes the token without running the body.
     pub guard: Option<ExprId>,
@@ -89,7 +89,7 @@ impl Place {
         Place {
             name: name.into(),
             accepts,
-            workers: 1,
+            max_concurrency: 1,
             join: Join::None,
             guard: None,
             body,

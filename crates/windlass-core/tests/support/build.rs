@@ -153,7 +153,7 @@ pub(crate) fn graph(children: Vec<Child>) -> Graph {
     let unmet = windlass_core::Status::Skipped;
     Graph {
         children,
-        in_flight: None,
+        max_concurrency: None,
         ending: Ending::Leaves,
         on_failure: OnFailure::Continue,
         unmet,
@@ -180,7 +180,7 @@ pub(crate) fn each(items: ExprId, in_flight: u64, body: NodeId) -> Loop {
     Loop {
         limits: no_limits(),
         on_exhausted: Exhausted::Succeed,
-        in_flight: Amount::Fixed(in_flight),
+        max_concurrency: Amount::Fixed(in_flight),
         ..Loop::each(items, body, &Limits::default())
     }
 }

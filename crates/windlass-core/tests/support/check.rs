@@ -19,7 +19,7 @@ pub(crate) fn check_state(program: &Program, state: &State) {
     check_reserved(state);
     check_mail(program, state);
     check_scopes(state);
-    check_caps(program, state);
+    check_concurrency_limits(program, state);
     if state.result().is_some() {
         check_nothing_left(state);
     }
@@ -226,7 +226,7 @@ fn check_scopes(state: &State) {
 }
 
 /// Caps are exact: turns of a loop, children of a graph, bodies of a place.
-fn check_caps(program: &Program, state: &State) {
+fn check_concurrency_limits(program: &Program, state: &State) {
     let mut busy: BTreeMap<FrameId, BTreeSet<u64>> = BTreeMap::new();
     for open in state.jobs.values() {
         let mut below = frame(state, open.frame);
@@ -239,13 +239,13 @@ fn check_caps(program: &Program, state: &State) {
         let busy = busy.get(&id).map_or(0, |slots| slots.len() as u64);
         match (&program.node(frame.node).kind, &frame.body) {
             (NodeKind::Loop(_), Body::Loop(body)) => {
-                assert!(body.iterations.len() as u64 <= body.in_flight, "more turns at once than allowed");
-                assert!(busy <= body.in_flight, "jobs of more turns at once than allowed");
+                assert!(body.iterations.len() as u64 <= body.max_concurrency, "more turns at once than allowed");
+                assert!(busy <= body.max_concurrency, "jobs of more turns at once than allowed");
                 let calls = body.budget.iter().find(|budget| &*budget.what == CALLS);
                 assert!(calls.is_none_or(|calls| calls.used <= calls.max), "more calls than the budget allows");
             }
             (NodeKind::Graph(graph), Body::Graph(body)) => {
-                let limit = graph.in_flight.map_or(u64::MAX, u64::from).max(1);
+                let limit = graph.max_concurrency.map_or(u64::MAX, u64::from).max(1);
                 assert!(u64::from(body.running) <= limit && busy <= limit, "more children at once than allowed");
             }
             (NodeKind::Net(net), Body::Net(body)) if frame.closing.is_none() => {
@@ -265,7 +265,7 @@ fn check_places(net: &Net, body: &NetFrame) {
             firings.filter(move |(_, firing)| firing.slot_state == standing)
         };
         let running = here(SlotState::Running).count() as u32;
-        assert!(running <= place.workers.max(1), "more bodies at once than the place has workers");
+        assert!(running <= place.max_concurrency.max(1), "more bodies at once than the place has workers");
         assert_eq!(running, state.running, "a place counts its bodies");
         let returning: BTreeSet<u64> = here(SlotState::AwaitingSlot).map(|(slot, _)| *slot).collect();
         assert_eq!(returning, state.awaiting_slot.iter().copied().collect(), "who wants to come back is in the line");

@@ -446,7 +446,7 @@ impl Maker {
         }
         let cancels = self.wild() && self.rng.chance(40);
         NodeKind::Graph(Graph {
-            in_flight: self.rng.chance(30).then(|| 1 + self.rng.below(2) as u32),
+            max_concurrency: self.rng.chance(30).then(|| 1 + self.rng.below(2) as u32),
             ending: *self.rng.pick(&[Ending::Leaves, Ending::Any]),
             on_failure: if cancels { OnFailure::CancelRest } else { OnFailure::Continue },
             spreads: self.wild() && self.rng.chance(30),
@@ -508,7 +508,7 @@ impl Maker {
             limits: LoopLimits { iterations: turns: iterations, budget: self.budget(), ..self.time_limits() },
             on_exhausted: *self.rng.pick(&[Exhausted::Fail, Exhausted::Succeed]),
             delay: (!strict && self.rng.chance(25)).then(|| self.delay()),
-            in_flight: Amount::Fixed(if parallel { 2 + self.rng.below(2) } else { 1 }),
+            max_concurrency: Amount::Fixed(if parallel { 2 + self.rng.below(2) } else { 1 }),
             on_iteration_failure: self.iteration_failure(strict),
             collect: self.collect(strict),
             break_when: (!strict && self.rng.chance(15)).then(|| self.truth(&after)),
@@ -611,7 +611,7 @@ impl Maker {
         left.guard = self.rng.chance(30).then(|| self.truth(&inner));
         left.arcs = vec![NetArc { on: ArcOn::Either, ..arc("done-left") }];
         let mut right = place("right", &["right", "left"], bodies[2]);
-        right.workers = 1 + self.rng.below(2) as u32;
+        right.max_concurrency = 1 + self.rng.below(2) as u32;
         right.arcs = vec![NetArc { on: ArcOn::Either, when: Some(self.truth(&inner)), ..arc("done-right") }];
         let mut last = place("last", &["done-left", "done-right"], bodies[3]);
         last.join = if self.rng.chance(50) { Join::All } else { Join::None };

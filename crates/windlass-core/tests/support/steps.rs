@@ -25,7 +25,7 @@ pub(crate) fn step(name: &str, accepts: &str, gives: &str) -> Step {
 
 impl Step {
     pub(crate) fn max_concurrency(mut self, max_concurrency: u32) -> Step {
-        self.place.workers = max_concurrency;
+        self.place.max_concurrency = max_concurrency;
         self
     }
 

@@ -134,7 +134,7 @@ impl Compiler {
 fn steps(children: Vec<Child>) -> NodeKind {
     NodeKind::Graph(Graph {
         children,
-        in_flight: None,
+        max_concurrency: None,
         ending: Ending::Leaves,
         on_failure: OnFailure::Continue,
         unmet: Status::Skipped,

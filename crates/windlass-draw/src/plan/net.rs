@@ -200,7 +200,7 @@ impl Events<'_> {
 
 /// What the place adds to its body's box.
 fn of_place(place: &Place, show_workers: bool) -> String {
-    let workers = match place.workers {
+    let workers = match place.max_concurrency {
         more if show_workers && more > 1 => format!(", {more} workers"),
         _ => String::new(),
     };

@@ -98,7 +98,7 @@ fn place(step: &Json, name: &str, body: NodeId) -> Place {
     let fans_into =
         step["fans_into"].as_array().map(|into| into.iter().map(|at| at.as_u64().unwrap() as u32).collect());
     Place {
-        workers: step["workers"].as_u64().unwrap_or(1) as u32,
+        max_concurrency: step["workers"].as_u64().unwrap_or(1) as u32,
         produces: texts(&step["produces"]),
         join,
         handler,

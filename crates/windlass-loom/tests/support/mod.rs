@@ -176,7 +176,7 @@ fn looped(plan: &Plan, looping: &Loop, out: &mut String) {
         let _ = write!(out, " records {:?} {}", records.keep, expression(plan, records.value));
         let _ = records.listed.map(|listed| write!(out, " listed {listed}"));
     }
-    let in_flight = amount(plan, &looping.in_flight);
+    let in_flight = amount(plan, &looping.max_concurrency);
     let _ = write!(out, " x{in_flight} {:?} {:?}", looping.on_iteration_failure, looping.collect);
 }
 

@@ -103,8 +103,13 @@ fn looped(plan: &Plan, looping: &Loop, out: &mut String) {
     if let (Some(iterations), Some(time)) = (&looping.limits.iterations, &looping.limits.time) {
         let _ = write!(out, " at most {} turns/{}", amount(plan, iterations), amount(plan, time));
     }
-    let _ =
-        write!(out, " x{} {:?} {:?}", amount(plan, &looping.in_flight), looping.on_iteration_failure, looping.collect);
+    let _ = write!(
+        out,
+        " x{} {:?} {:?}",
+        amount(plan, &looping.max_concurrency),
+        looping.on_iteration_failure,
+        looping.collect
+    );
     if let Some(entry) = looping.entry {
         let _ = write!(out, " keeps {}", expression(plan, entry));
     }

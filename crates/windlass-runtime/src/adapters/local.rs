@@ -21,7 +21,7 @@ use crate::engine::Feed;
 use crate::workers::RunWorkers;
 
 /// Ticks taken over in one go; the rest waits its turn.
-const TICKS_AT_ONCE: usize = 1_024;
+const TICK_BATCH_SIZE: usize = 1_024;
 
 /// How late a time may be noticed that has come sooner than the system's sleep says.
 const LOOK_AT_CLOCK_EVERY: Duration = Duration::from_secs(10);
@@ -141,7 +141,7 @@ impl Local {
     /// A report and those that have come after it.
     fn all_from(&mut self, first: TickKind) -> Vec<TickKind> {
         let mut ticks = vec![first];
-        while ticks.len() < TICKS_AT_ONCE
+        while ticks.len() < TICK_BATCH_SIZE
             && let Ok(report) = self.reports.try_recv()
         {
             ticks.push(report);
@@ -168,7 +168,7 @@ impl Local {
 
     /// Nothing is at work here, and all that was reported has been taken.
     fn is_drained(&self) -> bool {
-        self.is_draining() && !self.workers.are_at_work() && self.reports.is_empty()
+        self.is_draining() && !self.workers.has_local_work() && self.reports.is_empty()
     }
 }
 

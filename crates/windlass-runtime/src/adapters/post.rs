@@ -15,7 +15,7 @@ use crate::codec;
 use crate::report::FinalReport;
 
 /// Messages taken from the inbox at once.
-const INBOX_AT_ONCE: u32 = 256;
+const INBOX_BATCH_SIZE: u32 = 256;
 
 pub(crate) struct PostOptions {
     pub store: Arc<dyn Store>,
@@ -87,7 +87,7 @@ impl Post {
 
     /// Messages of the store as ticks. They are consumed in the transaction of their tick.
     pub(crate) fn read_inbox(&mut self) -> Next {
-        let rows = match self.options.store.inbox(&self.options.run, INBOX_AT_ONCE) {
+        let rows = match self.options.store.inbox(&self.options.run, INBOX_BATCH_SIZE) {
             Ok(rows) => rows,
             // What cannot be read now is still there at the next nudge.
             Err(_) => return Next::Nothing,

@@ -19,10 +19,10 @@ use crate::report::FinalReport;
 use crate::{RuntimeError, codec};
 
 /// Journal rows read at once.
-const ROWS_AT_ONCE: u32 = 64;
+const ROW_BATCH_SIZE: u32 = 64;
 
 /// Events taken from memory at once.
-const EVENTS_AT_ONCE: usize = 256;
+const EVENT_BATCH_SIZE: usize = 256;
 
 /// A run of this engine wakes its readers; they look by themselves as well, in case it has left.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -230,7 +230,7 @@ impl EventReader {
             self.push_gap_event(first, kept.events.front().map(|event| event.at));
             // Their numbers rise; a decorator may have left some out.
             let skip = kept.events.partition_point(|event| event.seq <= self.after);
-            self.read.extend(kept.events.iter().skip(skip).take(EVENTS_AT_ONCE).cloned());
+            self.read.extend(kept.events.iter().skip(skip).take(EVENT_BATCH_SIZE).cloned());
             self.done = kept.ended && self.read.is_empty();
             if self.done || !self.read.is_empty() {
                 return;
@@ -280,8 +280,8 @@ impl EventReader {
     /// Whether there was something to read.
     fn read_page(&mut self) -> Result<bool, RuntimeError> {
         let rows = match self.next_tick {
-            Some(tick) => self.inner.store.journal(&self.run, tick, ROWS_AT_ONCE)?,
-            None => self.inner.store.journal_by_event(&self.run, self.after.saturating_add(1), ROWS_AT_ONCE)?,
+            Some(tick) => self.inner.store.journal(&self.run, tick, ROW_BATCH_SIZE)?,
+            None => self.inner.store.journal_by_event(&self.run, self.after.saturating_add(1), ROW_BATCH_SIZE)?,
         };
         for row in &rows {
             self.read_row(row)?;

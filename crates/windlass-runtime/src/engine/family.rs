@@ -10,7 +10,7 @@ use super::Inner;
 use crate::RuntimeError;
 
 /// Runs looked at in one go.
-const ROWS_AT_ONCE: u32 = 256;
+const ROW_BATCH_SIZE: u32 = 256;
 
 /// The runs below `run` that have not ended, oldest first. Those in between may have ended.
 pub fn open_below(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, RuntimeError> {
@@ -19,7 +19,7 @@ pub fn open_below(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, RuntimeEr
     let mut open = Vec::new();
     let mut before = None;
     loop {
-        let rows = store.runs(&filter, before, ROWS_AT_ONCE)?;
+        let rows = store.runs(&filter, before, ROW_BATCH_SIZE)?;
         let Some(last) = rows.last().map(|row| row.number) else { break };
         before = Some(last);
         for row in rows {

@@ -85,7 +85,7 @@ impl Engine {
         EngineFigures {
             open,
             resident,
-            jobs: inner.pool.busy() as u64,
+            jobs: inner.pool.in_flight() as u64,
             commits: inner.writer.commits(),
             batches: inner.writer.batches(),
             commit_latency: inner.writer.latency(),

@@ -66,7 +66,7 @@ pub struct EngineOptions {
     pub languages: Vec<Arc<dyn Language>>,
     pub limits: Limits,
     /// Jobs at once over all runs.
-    pub jobs_at_once: usize,
+    pub max_job_concurrency: usize,
     /// How long a worker may be silent before its task is handed to another.
     pub lease: Duration,
     /// A run that has only waited for this long leaves memory.
@@ -94,7 +94,7 @@ impl Default for EngineOptions {
             tools: Tools::new(),
             languages: Vec::new(),
             limits: Limits::default(),
-            jobs_at_once: ProcessLimits::default().max_job_concurrency,
+            max_job_concurrency: ProcessLimits::default().max_job_concurrency,
             lease: crate::workers::LEASE,
             release_after: Duration::from_secs(10),
             adopt: false,
@@ -275,7 +275,7 @@ impl Engine {
             store,
             writer: Arc::new(writer),
             owner,
-            pool: WorkerPool::new(options.tools, options.jobs_at_once).with_lease(options.lease),
+            pool: WorkerPool::new(options.tools, options.max_job_concurrency).with_lease(options.lease),
             languages: options.languages,
             limits: options.limits,
             release_after: options.release_after,
@@ -290,7 +290,7 @@ impl Engine {
             names: Mutex::default(),
             runs: Mutex::default(),
             returning: Mutex::default(),
-            loads: tokio::sync::Semaphore::new(recover::loads_at_once()),
+            loads: tokio::sync::Semaphore::new(recover::max_load_concurrency()),
             postponed: Mutex::default(),
             nudge: tokio::sync::Notify::new(),
             follows: AtomicBool::new(false),

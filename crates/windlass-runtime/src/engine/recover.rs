@@ -19,10 +19,10 @@ use crate::clock::real_now;
 use crate::{RuntimeError, codec};
 
 /// Runs that are claimed together, and brought back together.
-const AT_ONCE: usize = 64;
+const RELOAD_BATCH_SIZE: usize = 64;
 
 /// Rows read at once.
-const ROWS_AT_ONCE: u32 = 256;
+const ROW_BATCH_SIZE: u32 = 256;
 
 /// How often runs are looked for whose process has died.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -71,7 +71,7 @@ pub(super) struct Postponed {
 }
 
 /// As many as there are cores: a replay computes.
-pub(super) fn loads_at_once() -> usize {
+pub(super) fn max_load_concurrency() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).max(2)
 }
 
@@ -139,7 +139,7 @@ impl Inner {
         if !orphans.is_empty() {
             info!(runs = orphans.len(), "recovering");
         }
-        for group in orphans.chunks(AT_ONCE) {
+        for group in orphans.chunks(RELOAD_BATCH_SIZE) {
             self.recover_group(group).await?;
             let mut recovery = self.recovery();
             recovery.left = recovery.left.saturating_sub(group.len() as u64);
@@ -176,7 +176,7 @@ impl Inner {
             let times = first.strikes.times;
             let same = suspects.iter().take_while(|suspect| suspect.strikes.times == times).count();
             let size = match times.saturating_sub(SUSPECT_AFTER) {
-                1 => AT_ONCE,
+                1 => RELOAD_BATCH_SIZE,
                 2 => 8,
                 _ => 1,
             };
@@ -199,7 +199,7 @@ impl Inner {
         let mut found = Vec::new();
         let mut before = None;
         loop {
-            let rows = self.store.runs(&filter, before, ROWS_AT_ONCE)?;
+            let rows = self.store.runs(&filter, before, ROW_BATCH_SIZE)?;
             let Some(last) = rows.last().map(|row| row.number) else { break };
             before = Some(last);
             for row in rows {
@@ -224,7 +224,7 @@ impl Inner {
             return Ok(Vec::new());
         }
         let before = self.strikes()?;
-        let mailed: BTreeSet<String> = self.store.with_inbox(ROWS_AT_ONCE)?.into_iter().collect();
+        let mailed: BTreeSet<String> = self.store.with_inbox(ROW_BATCH_SIZE)?.into_iter().collect();
         found.reverse();
         found.sort_by_key(|(run, _)| !mailed.contains(&**run));
         let orphan = |(run, ticks): (Arc<str>, u64)| {
@@ -254,7 +254,7 @@ impl Inner {
         let mut strikes = BTreeMap::new();
         let mut after = String::new();
         loop {
-            let rows = self.store.records(KIND, &after, ROWS_AT_ONCE)?;
+            let rows = self.store.records(KIND, &after, ROW_BATCH_SIZE)?;
             let Some(last) = rows.last() else { return Ok(strikes) };
             after.clone_from(&last.key);
             for row in rows {
@@ -301,7 +301,7 @@ impl Inner {
 
     fn forget(&self, runs: Vec<Arc<str>>) -> Result<(), RuntimeError> {
         let at = real_now();
-        for group in runs.chunks(AT_ONCE * 8) {
+        for group in runs.chunks(RELOAD_BATCH_SIZE * 8) {
             let changes = group.iter().map(|run| RecordChange::remove(KIND, run, at)).collect();
             self.store.change_records(changes)?;
         }
@@ -326,7 +326,7 @@ impl Inner {
     /// ticks. Gives back how many are there now.
     pub(super) async fn bring_back_all(self: &Arc<Self>, runs: Vec<Arc<str>>) -> u64 {
         let mut back = 0;
-        for group in runs.chunks(AT_ONCE) {
+        for group in runs.chunks(RELOAD_BATCH_SIZE) {
             back += self.bring_back_group(group).await;
         }
         back

@@ -192,7 +192,7 @@ impl Inner {
     /// once. If that cannot be, the run is given up.
     async fn load(self: &Arc<Self>, run: &Arc<str>, owner_epoch: u64) -> Result<Loaded, RuntimeError> {
         let (inner, id) = (self.clone(), run.clone());
-        let _lane = self.loads.acquire().await.map_err(|_| RuntimeError::Closing)?;
+        let _permit = self.loads.acquire().await.map_err(|_| RuntimeError::Closing)?;
         let loading = tokio::task::spawn_blocking(move || inner.load_here(&id));
         let loaded = match loading.await {
             Ok(loaded) => loaded,

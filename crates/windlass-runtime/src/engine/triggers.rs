@@ -16,7 +16,7 @@ use crate::outside::outside;
 use crate::{BlobCache, RuntimeError, recovery};
 
 /// Starts that are being made durable at once; they share commits.
-const STARTS_AT_ONCE: usize = 64;
+const MAX_START_CONCURRENCY: usize = 64;
 
 #[derive(Default)]
 pub struct TriggerOptions {
@@ -96,7 +96,7 @@ impl Engine {
         };
         let mut starting = JoinSet::new();
         loop {
-            while starting.len() < STARTS_AT_ONCE
+            while starting.len() < MAX_START_CONCURRENCY
                 && let Some(next) = inputs.next()
             {
                 starting.spawn(start(now, next));

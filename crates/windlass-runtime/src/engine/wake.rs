@@ -10,7 +10,7 @@ use super::{Inner, Tracked};
 use crate::clock::real_now;
 
 /// Runs brought back in one round.
-const RUNS_AT_ONCE: u32 = 256;
+const RUN_BATCH_SIZE: u32 = 256;
 
 /// The longest sleep between two looks.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -66,8 +66,8 @@ impl Inner {
     }
 
     async fn pass_on_mail(self: &Arc<Self>) {
-        let Ok(mut with_mail) = self.store.with_inbox(RUNS_AT_ONCE) else { return };
-        if with_mail.len() >= RUNS_AT_ONCE as usize {
+        let Ok(mut with_mail) = self.store.with_inbox(RUN_BATCH_SIZE) else { return };
+        if with_mail.len() >= RUN_BATCH_SIZE as usize {
             // So much mail that nobody takes must not hide that of our own runs. All there is: it costs as much as there is
             // mail, not as much as there are runs.
             let Ok(all) = self.store.with_inbox(u32::MAX) else { return };
@@ -87,15 +87,15 @@ impl Inner {
             }
         }
         absent.retain(|run| !self.is_postponed(run));
-        absent.truncate(RUNS_AT_ONCE as usize);
+        absent.truncate(RUN_BATCH_SIZE as usize);
         self.bring_back_all(absent).await;
     }
 
     pub(super) async fn wake_due(self: &Arc<Self>) {
-        let mut looked_at = RUNS_AT_ONCE;
+        let mut batch_size = RUN_BATCH_SIZE;
         let absent = loop {
-            let Ok(due) = self.store.due(real_now(), looked_at) else { return };
-            let all = due.len() < looked_at as usize;
+            let Ok(due) = self.store.due(real_now(), batch_size) else { return };
+            let all = due.len() < batch_size as usize;
             let mut absent: Vec<Arc<str>> = {
                 let runs = self.runs();
                 let is_absent = |run: &Arc<str>| match runs.get(run) {
@@ -109,7 +109,7 @@ impl Inner {
                 break absent;
             }
             // Those that cannot be brought back now are due first, and must not hide the others.
-            looked_at = looked_at.saturating_mul(4);
+            batch_size = batch_size.saturating_mul(4);
         };
         self.bring_back_all(absent).await;
     }

@@ -10,7 +10,7 @@ use crate::RuntimeError;
 use crate::codec::{self, TickEntry};
 
 /// Journal rows read at once.
-const ROWS_AT_ONCE: u32 = 64;
+const ROW_BATCH_SIZE: u32 = 64;
 
 /// Where an event says what went wrong.
 const ERRORS: [&str; 2] = ["error", "because"];
@@ -47,7 +47,7 @@ impl StoredEvents {
 
     /// The next events that are durable; none when there are no more at the moment.
     pub fn read(&mut self, store: &dyn StoreRead) -> Result<Vec<StoredEvent>, RuntimeError> {
-        self.read_rows(store, ROWS_AT_ONCE)
+        self.read_rows(store, ROW_BATCH_SIZE)
     }
 
     /// The same from so many rows of the journal.

@@ -11,7 +11,7 @@ use crate::codec::{self, IterationPack};
 use crate::{FinalReport, RuntimeError};
 
 /// Rows read at first; more until the page is full. Few: a row may hold a thousand turns, and all of them are unpacked.
-const ROWS_AT_FIRST: u32 = 2;
+const INITIAL_ROW_BATCH_SIZE: u32 = 2;
 
 /// More turns than ever run at once: why a loop has ended, and what it cut off, is among the last so many.
 const MAX_TRAILING_ITERATIONS: u64 = 256;
@@ -93,7 +93,7 @@ fn read(
     from: u64,
     max_iterations: usize,
 ) -> Result<Vec<IterationRecord>, RuntimeError> {
-    let mut row_limit = ROWS_AT_FIRST;
+    let mut row_limit = INITIAL_ROW_BATCH_SIZE;
     loop {
         let rows = store.iterations(run, path, from, row_limit)?;
         let complete = (rows.len() as u32) < row_limit;

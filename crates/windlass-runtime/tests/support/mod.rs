@@ -76,15 +76,15 @@ struct Shared {
     ledger: Mutex<Vec<Effect>>,
     /// Paths at which a tool saw that it was called off.
     called_off: Mutex<Vec<Arc<str>>>,
-    inside: Mutex<Crowd>,
+    inside: Mutex<CallCounts>,
     gates: watch::Sender<BTreeSet<String>>,
 }
 
 /// How many calls are being made, now and at most.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Crowd {
-    pub now: usize,
-    pub most: usize,
+pub(crate) struct CallCounts {
+    pub in_flight: usize,
+    pub max_concurrency: usize,
 }
 
 impl World {
@@ -109,7 +109,7 @@ impl World {
         locked(&self.0.called_off).clone()
     }
 
-    pub(crate) fn crowd(&self) -> Crowd {
+    pub(crate) fn call_counts(&self) -> CallCounts {
         *locked(&self.0.inside)
     }
 
@@ -124,7 +124,7 @@ impl World {
         until(|| self.ledger().len() >= at_least).await;
     }
 
-    fn enter(&self, tool: &'static str, call: &ToolCall) -> Inside {
+    fn enter(&self, tool: &'static str, call: &ToolCall) -> CallGuard {
         locked(&self.0.ledger).push(Effect {
             tool,
             key: call.key.clone(),
@@ -132,10 +132,10 @@ impl World {
             attempt: call.attempt,
             input: to_json(&call.input),
         });
-        let mut crowd = locked(&self.0.inside);
-        crowd.now += 1;
-        crowd.most = crowd.most.max(crowd.now);
-        Inside(self.clone())
+        let mut counts = locked(&self.0.inside);
+        counts.in_flight += 1;
+        counts.max_concurrency = counts.max_concurrency.max(counts.in_flight);
+        CallGuard(self.clone())
     }
 
     pub(crate) fn tools(&self) -> Tools {
@@ -196,7 +196,7 @@ impl World {
     }
 
     /// Waits until the gate named by the input is open.
-    async fn hold(self, mut call: ToolCall, inside: Inside) -> TaskOutcome {
+    async fn hold(self, mut call: ToolCall, inside: CallGuard) -> TaskOutcome {
         let _inside = inside;
         let name = call.input.as_str().unwrap_or("gate").to_owned();
         let mut gates = self.0.gates.subscribe();
@@ -211,11 +211,11 @@ impl World {
     }
 }
 
-struct Inside(World);
+struct CallGuard(World);
 
-impl Drop for Inside {
+impl Drop for CallGuard {
     fn drop(&mut self) {
-        locked(&self.0.0.inside).now -= 1;
+        locked(&self.0.0.inside).in_flight -= 1;
     }
 }
 

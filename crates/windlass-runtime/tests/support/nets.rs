@@ -43,7 +43,7 @@ pub(crate) fn net(steps: &[(&str, u32, Join)]) -> Plan {
         let tasks = vec![Task { hidden: true, ..Task::new(action) }];
         let body = plan.add_node(Node::new(*name, "step", Some(root), NodeKind::Pipeline(Pipeline { tasks })));
         Place {
-            workers: *workers,
+            max_concurrency: *workers,
             join: join.clone(),
             produces: kinds.clone(),
             ..Place::new(*name, vec![(*name).into()], body)

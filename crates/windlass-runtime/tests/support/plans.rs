@@ -101,7 +101,7 @@ impl Steps {
             |(at, node): (usize, &NodeId)| Child { node: *node, after: after(at), condition: None, group: None };
         let graph = Graph {
             children: self.nodes.iter().enumerate().map(child).collect(),
-            in_flight: None,
+            max_concurrency: None,
             ending: Ending::Leaves,
             on_failure: OnFailure::Continue,
             unmet: windlass_core::Status::Skipped,

@@ -54,7 +54,7 @@ pub(crate) struct TriggerFacts {
     skipped: Option<String>,
     /// Its runs that are under way, and those that wait for their turn, if the definition says how many there may be.
     #[serde(skip_serializing_if = "Option::is_none")]
-    under_way: Option<usize>,
+    in_flight: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting: Option<usize>,
     enabled: bool,
@@ -121,7 +121,7 @@ fn facts(app: &App) -> Result<Vec<TriggerFacts>, Problem> {
                 last_error: without_secret(&settings),
                 skipped_at: None,
                 skipped: None,
-                under_way: None,
+                in_flight: None,
                 waiting: None,
                 enabled: definition.enabled && settings.enabled,
             });
@@ -145,7 +145,7 @@ fn facts(app: &App) -> Result<Vec<TriggerFacts>, Problem> {
             last_error: one.schedule.as_ref().err().cloned().or(firing.last_error),
             skipped_at: firing.skipped.as_ref().map(|(at, _)| at.to_string()),
             skipped: firing.skipped.map(|(_, why)| why),
-            under_way: None,
+            in_flight: None,
             waiting: None,
             enabled: one.enabled,
         });
@@ -154,9 +154,9 @@ fn facts(app: &App) -> Result<Vec<TriggerFacts>, Problem> {
         let Some(definition) = app.definitions.get(&facts.definition) else { continue };
         let program = app.engine.program(&definition.current.plan())?;
         let own = program.plan.triggers.iter().find(|own| *own.name == *facts.trigger);
-        let standing = own.map(|own| queue::standing(app, &definition.name, own)).transpose()?.flatten();
-        facts.under_way = standing.map(|standing| standing.under_way);
-        facts.waiting = standing.map(|standing| standing.waiting);
+        let load = own.map(|own| queue::load(app, &definition.name, own)).transpose()?.flatten();
+        facts.in_flight = load.map(|load| load.in_flight);
+        facts.waiting = load.map(|load| load.waiting);
     }
     items.sort_by(|one, other| (&one.definition, &one.trigger).cmp(&(&other.definition, &other.trigger)));
     Ok(items)

@@ -114,23 +114,23 @@ impl HttpBody for Watched {
 }
 
 /// One open stream of a token.
-pub(crate) struct Counted {
+pub(crate) struct StreamSlot {
     seat: Arc<Seat>,
     metrics: Metrics,
 }
 
-impl Counted {
-    pub(crate) fn new(seat: &Arc<Seat>, max_streams: usize, metrics: &Metrics) -> Option<Counted> {
+impl StreamSlot {
+    pub(crate) fn new(seat: &Arc<Seat>, max_streams: usize, metrics: &Metrics) -> Option<StreamSlot> {
         if seat.streams.fetch_add(1, Ordering::Relaxed) >= max_streams {
             seat.streams.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
         metrics.stream_opened();
-        Some(Counted { seat: seat.clone(), metrics: metrics.clone() })
+        Some(StreamSlot { seat: seat.clone(), metrics: metrics.clone() })
     }
 }
 
-impl Drop for Counted {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         self.seat.streams.fetch_sub(1, Ordering::Relaxed);
         self.metrics.stream_closed();
@@ -146,11 +146,11 @@ pub(crate) struct Ending {
     over: Over,
     /// None: it has been said.
     notice: Option<Bytes>,
-    _counted: Counted,
+    _counted: StreamSlot,
 }
 
 impl Ending {
-    pub(crate) fn new(inner: Body, notice: Bytes, over: Over, counted: Counted) -> Ending {
+    pub(crate) fn new(inner: Body, notice: Bytes, over: Over, counted: StreamSlot) -> Ending {
         Ending { inner, over, notice: Some(notice), _counted: counted }
     }
 }

@@ -25,7 +25,7 @@ use tokio::time::Sleep;
 use tower::ServiceExt;
 use tracing::warn;
 
-use super::table::{Full, Seat, Table};
+use super::table::{ConnectionLimit, Seat, Table};
 use super::{files, router};
 use crate::auth::Peer;
 use crate::problem::codes;
@@ -121,11 +121,11 @@ impl Connections {
         tune(&stream, unread);
         let (routes, asked) = (self.routes.clone(), seat.clone());
         let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let answering = Answering::new(&asked);
+            let in_flight = InFlightRequest::new(&asked);
             let mut request: Request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));
             let answer = routes.clone().oneshot(request);
-            async move { answer.await.map(|answer| answer.map(|body| Answer { body, _answering: answering })) }
+            async move { answer.await.map(|answer| answer.map(|body| Answer { body, _in_flight: in_flight })) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -172,13 +172,13 @@ async fn said_nothing(seat: &Seat, within: Duration) {
 }
 
 /// What is said to one connection too many, before it says anything.
-fn refusal(full: Full) -> Vec<u8> {
+fn refusal(full: ConnectionLimit) -> Vec<u8> {
     let (status, code, detail, setting) = match full {
-        Full::All => {
+        ConnectionLimit::Total => {
             let detail = "there are as many connections as there may be";
             (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail, "server.connections")
         }
-        Full::OfAddress => {
+        ConnectionLimit::PerAddress => {
             let detail = "there are too many connections from this address";
             (StatusCode::TOO_MANY_REQUESTS, codes::RATE, detail, "server.connections_per_address")
         }
@@ -197,16 +197,16 @@ fn refusal(full: Full) -> Vec<u8> {
 }
 
 /// As long as a request has not been answered to the end.
-struct Answering(Arc<Seat>);
+struct InFlightRequest(Arc<Seat>);
 
-impl Answering {
-    fn new(seat: &Arc<Seat>) -> Answering {
+impl InFlightRequest {
+    fn new(seat: &Arc<Seat>) -> InFlightRequest {
         seat.begin();
-        Answering(seat.clone())
+        InFlightRequest(seat.clone())
     }
 }
 
-impl Drop for Answering {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -215,7 +215,7 @@ impl Drop for Answering {
 /// The body of an answer: when it is gone, so is the request.
 struct Answer {
     body: Body,
-    _answering: Answering,
+    _in_flight: InFlightRequest,
 }
 
 impl HttpBody for Answer {

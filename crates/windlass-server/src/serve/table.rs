@@ -21,11 +21,11 @@ type Address = [u8; 8];
 
 /// Why somebody cannot come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Full {
+pub(crate) enum ConnectionLimit {
     /// There are as many as there may be.
-    All,
+    Total,
     /// There are as many of one address.
-    OfAddress,
+    PerAddress,
 }
 
 /// Those that can be let go of, those first by whom the least is lost.
@@ -60,7 +60,7 @@ struct Row {
     address: Option<Address>,
     heard: bool,
     /// Requests that are not answered to the end.
-    under_way: u32,
+    in_flight: u32,
     stalled: bool,
     quiet: Option<(Quiet, Instant)>,
     go: Arc<Notify>,
@@ -73,7 +73,7 @@ impl Table {
     }
 
     /// A place for one more, perhaps another's.
-    pub(crate) fn sit(self: &Arc<Table>, peer: IpAddr) -> Result<Seat, Full> {
+    pub(crate) fn sit(self: &Arc<Table>, peer: IpAddr) -> Result<Seat, ConnectionLimit> {
         let peer = peer.to_canonical();
         // Behind a proxy there are many; so there are on this machine, and a proxy may be among them.
         let many = peer.is_loopback() || proxies::includes(&self.proxies, peer);
@@ -83,15 +83,15 @@ impl Table {
             && rows.of_address.get(&address).is_some_and(|count| *count >= self.max_per_address)
             && !rows.let_one_go(|row| row.address == Some(address))
         {
-            return Err(Full::OfAddress);
+            return Err(ConnectionLimit::PerAddress);
         }
         if rows.open.len() >= self.max_total && !rows.let_one_go(|_| true) {
-            return Err(Full::All);
+            return Err(ConnectionLimit::Total);
         }
         let id = rows.next;
         rows.next += 1;
         let go = Arc::new(Notify::new());
-        let row = Row { address, heard: false, under_way: 0, stalled: false, quiet: None, go: go.clone() };
+        let row = Row { address, heard: false, in_flight: 0, stalled: false, quiet: None, go: go.clone() };
         rows.open.insert(id, row);
         if let Some(address) = address {
             *rows.of_address.entry(address).or_default() += 1;
@@ -147,7 +147,7 @@ impl Rows {
             // What it has asked for is not with it yet, though nothing of it is left here.
             Row { stalled: true, .. } => Some(Quiet::Stalled),
             Row { heard: false, .. } => Some(Quiet::Fresh),
-            Row { under_way: 0, .. } => Some(Quiet::Idle),
+            Row { in_flight: 0, .. } => Some(Quiet::Idle),
             _ => None,
         };
         if row.quiet.map(|(quiet, _)| quiet) == now {
@@ -176,13 +176,13 @@ impl Seat {
     pub(crate) fn begin(&self) {
         self.table.rows().change(self.id, |row| {
             row.heard = true;
-            row.under_way += 1;
+            row.in_flight += 1;
         });
     }
 
     /// One has been answered to the end.
     pub(crate) fn end(&self) {
-        self.table.rows().change(self.id, |row| row.under_way = row.under_way.saturating_sub(1));
+        self.table.rows().change(self.id, |row| row.in_flight = row.in_flight.saturating_sub(1));
     }
 
     /// Whether the other end takes what it is sent.
@@ -220,7 +220,7 @@ mod tests {
         Arc::new(Table::new(max_total, &options))
     }
 
-    fn sit(table: &Arc<Table>, from: &str) -> Result<Seat, Full> {
+    fn sit(table: &Arc<Table>, from: &str) -> Result<Seat, ConnectionLimit> {
         table.sit(from.parse().unwrap())
     }
 
@@ -245,10 +245,10 @@ mod tests {
         let fifth = sit(&table, "::1").unwrap();
         assert!(goes(&idle));
         fifth.begin();
-        assert_eq!(sit(&table, "::1").err(), Some(Full::All), "all of them are at work");
+        assert_eq!(sit(&table, "::1").err(), Some(ConnectionLimit::Total), "all of them are at work");
         // Whoever does not read what it has asked for goes when others wait, but not at once.
         busy.stalls(true);
-        assert_eq!(sit(&table, "::1").err(), Some(Full::All));
+        assert_eq!(sit(&table, "::1").err(), Some(ConnectionLimit::Total));
         tokio::time::advance(STALLED).await;
         let sixth = sit(&table, "::1").unwrap();
         assert!(goes(&busy) && !goes(&fourth) && !goes(&fifth));
@@ -256,7 +256,7 @@ mod tests {
         fourth.stalls(true);
         tokio::time::advance(STALLED).await;
         fourth.stalls(false);
-        assert_eq!(sit(&table, "::1").err(), Some(Full::All), "it has read after all");
+        assert_eq!(sit(&table, "::1").err(), Some(ConnectionLimit::Total), "it has read after all");
         drop(fifth);
         assert!(sit(&table, "::1").is_ok());
     }
@@ -273,9 +273,9 @@ mod tests {
         };
         for (from, shares) in [("192.0.2.1", true), ("2001:db8::1", true), ("127.0.0.1", false), ("10.1.1.1", false)] {
             assert_eq!((busy(from), busy(from)), (Ok(()), Ok(())), "{from}");
-            assert_eq!(busy(from), if shares { Err(Full::OfAddress) } else { Ok(()) }, "{from}");
+            assert_eq!(busy(from), if shares { Err(ConnectionLimit::PerAddress) } else { Ok(()) }, "{from}");
         }
-        assert_eq!(busy("2001:db8::ffff"), Err(Full::OfAddress), "one network of IPv6 is one address");
+        assert_eq!(busy("2001:db8::ffff"), Err(ConnectionLimit::PerAddress), "one network of IPv6 is one address");
         assert_eq!((busy("192.0.2.2"), busy("2001:db8:0:1::1")), (Ok(()), Ok(())));
         seats.clear();
         let rows = table.rows();

@@ -23,7 +23,7 @@ const READ_ROWS: u32 = 64;
 type Key = (i64, u64);
 
 /// Those who read at once. They find what others have read before them, and nobody who only looks waits for them.
-const AT_ONCE: usize = 2;
+const MAX_CONCURRENT_READS: usize = 2;
 
 pub(crate) struct Shelf {
     kept: Mutex<Kept>,
@@ -32,7 +32,7 @@ pub(crate) struct Shelf {
 
 impl Default for Shelf {
     fn default() -> Shelf {
-        Shelf { kept: Mutex::default(), lane: Semaphore::new(AT_ONCE) }
+        Shelf { kept: Mutex::default(), lane: Semaphore::new(MAX_CONCURRENT_READS) }
     }
 }
 

@@ -352,15 +352,15 @@ impl Signed {
         let place = match queue::enter(&self.app, &self.definition.name, &self.trigger, &delivery).await? {
             Ok(place) => place,
             Err(bounds) => {
-                self.tell(TriggerLogOutcome::Skipped { why: bounds.full() });
-                let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, bounds.full());
+                self.tell(TriggerLogOutcome::Skipped { why: bounds.limit_reached_message() });
+                let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, bounds.limit_reached_message());
                 return Err(problem.retry_after(5));
             }
         };
         let options = TriggerOptions {
             delivery: Some(delivery),
             beside: self.beside.clone(),
-            held: place.is_bounded(),
+            held: place.is_limited(),
             ..TriggerOptions::default()
         };
         let plan = self.definition.current.plan();

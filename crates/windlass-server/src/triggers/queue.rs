@@ -25,27 +25,27 @@ const TURN: &str = "turn";
 
 /// What a definition says of the runs of a trigger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Bounds {
-    pub at_once: usize,
-    pub waiting: usize,
+pub(crate) struct TriggerConcurrency {
+    pub max_concurrency: usize,
+    pub max_waiting: usize,
 }
 
-impl Bounds {
+impl TriggerConcurrency {
     /// None: there may be any number at once. If the definition does not say how many may wait, `beside` may, besides as many
     /// as there may be at once.
-    pub(crate) fn of(trigger: &Trigger, beside: usize) -> Option<Bounds> {
+    pub(crate) fn from_trigger(trigger: &Trigger, default_waiting: usize) -> Option<TriggerConcurrency> {
         if trigger.settings.get("singleInstance").and_then(Value::as_bool) == Some(true) {
-            return Some(Bounds { at_once: 1, waiting: 0 });
+            return Some(TriggerConcurrency { max_concurrency: 1, max_waiting: 0 });
         }
         let number = |name: &str| {
             trigger.settings.get(name).and_then(Value::as_int).and_then(|number| usize::try_from(number).ok())
         };
-        let at_once = number("runs")?;
-        Some(Bounds { at_once, waiting: number("maximumWaitingRuns").unwrap_or(at_once + beside) })
+        let max_concurrency = number("runs")?;
+        Some(TriggerConcurrency { max_concurrency: at_once: max_concurrency, max_waiting: number("maximumWaitingRuns").unwrap_or(max_concurrency + default_waiting) })
     }
 
-    pub(crate) fn full(self) -> String {
-        let Bounds { at_once, waiting } = self;
+    pub(crate) fn limit_reached_message(self) -> String {
+        let TriggerConcurrency { max_concurrency: at_once, max_waiting: waiting } = self;
         match waiting {
             0 => "a run of this trigger is under way, and there may be one at a time".to_owned(),
             _ => format!("as many runs of this trigger as may are under way ({at_once}) and wait ({waiting})"),
@@ -57,7 +57,7 @@ impl Bounds {
 struct Queue {
     definition: Arc<str>,
     prefix: String,
-    under_way: BTreeSet<Arc<str>>,
+    in_flight: BTreeSet<Arc<str>>,
     waiting: BTreeMap<Turn, Arc<str>>,
     /// Those that wait, to find one.
     queued: BTreeMap<Arc<str>, Turn>,
@@ -88,8 +88,8 @@ pub(crate) struct Queues {
 
 /// How many runs of a trigger there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
-    pub under_way: usize,
+pub(crate) struct TriggerLoad {
+    pub in_flight: usize,
     pub waiting: usize,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// Whether its runs are made held.
-    pub(crate) fn is_bounded(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.queue.is_some()
     }
 
@@ -159,8 +159,8 @@ pub(crate) async fn enter(
     definition: &Arc<str>,
     trigger: &Trigger,
     delivery: &str,
-) -> Result<Result<Place, Bounds>, RuntimeError> {
-    let Some(bounds) = Bounds::of(trigger, app.limits.default_trigger_waiting_runs) else {
+) -> Result<Result<Place, TriggerConcurrency>, RuntimeError> {
+    let Some(limits) = TriggerConcurrency::from_trigger(trigger, app.limits.default_trigger_waiting_runs) else {
         return Ok(Ok(Place { app: app.clone(), queue: None, delivery: "".into(), settled: true }));
     };
     let (definition, prefix) = (definition.clone(), prefix(definition, &trigger.name));
@@ -170,13 +170,13 @@ pub(crate) async fn enter(
         let mut queue = lock(&shared);
         let is_full = |queue: &Queue| {
             let expected: usize = queue.expected.values().sum();
-            queue.under_way.len() + queue.waiting.len() + expected >= bounds.at_once + bounds.waiting
+            queue.in_flight.len() + queue.waiting.len() + expected >= limits.max_concurrency + limits.max_waiting
         };
         if is_full(&queue) {
             queue.forget_ended(&app)?;
         }
         if is_full(&queue) && app.store.run(&first)?.is_none() {
-            return Ok(Err(bounds));
+            return Ok(Err(limits));
         }
         *queue.expected.entry(Arc::clone(&delivery)).or_default() += 1;
         drop(queue);
@@ -190,27 +190,27 @@ pub(crate) async fn has_room(
     app: &App,
     definition: &Arc<str>,
     trigger: &Trigger,
-) -> Result<Result<(), Bounds>, RuntimeError> {
+) -> Result<Result<(), TriggerConcurrency>, RuntimeError> {
     // No delivery has this name.
     Ok(enter(app, definition, trigger, "").await?.map(drop))
 }
 
 /// What is known of a trigger's runs, if there are bounds.
-pub(crate) fn standing(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Result<Option<Standing>, StoreError> {
-    if Bounds::of(trigger, app.limits.default_trigger_waiting_runs).is_none() {
+pub(crate) fn load(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Result<Option<TriggerLoad>, StoreError> {
+    if TriggerConcurrency::from_trigger(trigger, app.limits.default_trigger_waiting_runs).is_none() {
         return Ok(None);
     }
     let prefix = prefix(definition, &trigger.name);
     let shared = app.watch().queues.of(app, definition, &prefix)?;
-    let standing = |queue: &Queue| Standing { under_way: queue.under_way.len(), waiting: queue.waiting.len() };
+    let load_of = |queue: &Queue| TriggerLoad { in_flight: queue.in_flight.len(), waiting: queue.waiting.len() };
     // Whoever has it may be waiting for the turn to write; the store knows the same.
     let Ok(mut queue) = shared.try_lock() else {
         let mut own = Queue::new(definition, &prefix);
         own.read(app)?;
-        return Ok(Some(standing(&own)));
+        return Ok(Some(load_of(&own)));
     };
     queue.forget_ended(app)?;
-    Ok(Some(standing(&queue)))
+    Ok(Some(load_of(&queue)))
 }
 
 /// Whoever's turn it is begins: after a start of the server, and where nobody has noticed that a run has ended.
@@ -262,9 +262,9 @@ async fn changed(app: &App, run: Arc<str>, status: RunStatus) -> Result<(), Runt
                 _ => {
                     // Somebody may have let it go on, or have called it off, before its turn.
                     queue.wait_no_more(&run);
-                    match occupies(status) {
-                        true => queue.under_way.insert(run),
-                        false => queue.under_way.remove(&run),
+                    match occupies_slot(status) {
+                        true => queue.in_flight.insert(run),
+                        false => queue.in_flight.remove(&run),
                     };
                 }
             }
@@ -287,7 +287,7 @@ async fn read_all(app: &App) -> Result<(), RuntimeError> {
 }
 
 /// One that was set aside keeps nobody waiting: a person has to look at it first.
-pub(super) fn occupies(status: RunStatus) -> bool {
+pub(super) fn occupies_slot(status: RunStatus) -> bool {
     !status.is_final() && status != RunStatus::Quarantined
 }
 
@@ -322,7 +322,7 @@ impl Queue {
         Queue {
             definition: definition.clone(),
             prefix: prefix.to_owned(),
-            under_way: BTreeSet::new(),
+            in_flight: BTreeSet::new(),
             waiting: BTreeMap::new(),
             queued: BTreeMap::new(),
             expected: BTreeMap::new(),
@@ -338,22 +338,22 @@ impl Queue {
             search: Some(self.prefix.clone()),
             ..RunFilter::default()
         };
-        let (mut under_way, mut waiting) = (BTreeSet::new(), BTreeMap::new());
+        let (mut in_flight, mut waiting) = (BTreeSet::new(), BTreeMap::new());
         each_run(&*app.store, &filter, |row| {
             match row.status {
                 _ if !row.run.starts_with(&self.prefix) => {}
                 RunStatus::Pending => {
                     waiting.insert(turn(row), row.run.clone());
                 }
-                status if occupies(status) => {
-                    under_way.insert(row.run.clone());
+                status if occupies_slot(status) => {
+                    in_flight.insert(row.run.clone());
                 }
                 _ => {}
             }
             Ok(())
         })?;
         self.queued = waiting.iter().map(|(turn, run)| (run.clone(), turn.clone())).collect();
-        (self.under_way, self.waiting) = (under_way, waiting);
+        (self.in_flight, self.waiting) = (in_flight, waiting);
         self.is_stale = false;
         Ok(())
     }
@@ -366,7 +366,7 @@ impl Queue {
     }
 
     fn wait(&mut self, app: &App, run: &Arc<str>) -> Result<(), StoreError> {
-        if !self.under_way.contains(run) && !self.queued.contains_key(run) {
+        if !self.in_flight.contains(run) && !self.queued.contains_key(run) {
             let row = app.store.run(run)?.filter(|row| row.status == RunStatus::Pending);
             if let Some(turn) = row.as_ref().map(turn) {
                 self.queued.insert(run.clone(), turn.clone());
@@ -399,12 +399,12 @@ impl Queue {
 
     fn forget_ended(&mut self, app: &App) -> Result<(), StoreError> {
         let mut ended = Vec::new();
-        for run in &self.under_way {
-            if app.store.run(run)?.is_none_or(|row| !occupies(row.status)) {
+        for run in &self.in_flight {
+            if app.store.run(run)?.is_none_or(|row| !occupies_slot(row.status)) {
                 ended.push(run.clone());
             }
         }
-        self.under_way.retain(|run| !ended.contains(run));
+        self.in_flight.retain(|run| !ended.contains(run));
         Ok(())
     }
 
@@ -416,8 +416,8 @@ impl Queue {
             return Ok(());
         }
         // A trigger that is gone, or has no bounds any more, keeps nobody waiting.
-        let bounds = self.bounds(app)?;
-        let is_full = |queue: &Queue| bounds.is_some_and(|bounds| queue.under_way.len() >= bounds.at_once);
+        let limits = self.limits(app)?;
+        let is_full = |queue: &Queue| limits.is_some_and(|bounds| queue.in_flight.len() >= bounds.max_concurrency);
         if is_full(self) {
             self.forget_ended(app)?;
         }
@@ -431,18 +431,18 @@ impl Queue {
             };
             self.wait_no_more(&run);
             if goes_on {
-                self.under_way.insert(run);
+                self.in_flight.insert(run);
             }
         }
         Ok(())
     }
 
     /// As the newest version has it.
-    fn bounds(&self, app: &App) -> Result<Option<Bounds>, RuntimeError> {
+    fn limits(&self, app: &App) -> Result<Option<TriggerConcurrency>, RuntimeError> {
         let Some(definition) = app.definitions.get(&self.definition) else { return Ok(None) };
         let program = app.engine.program(&definition.current.plan())?;
         let own = program.plan.triggers.iter().find(|own| prefix(&definition.name, &own.name) == self.prefix);
-        Ok(own.and_then(|own| Bounds::of(own, app.limits.default_trigger_waiting_runs)))
+        Ok(own.and_then(|own| TriggerConcurrency::from_trigger(own, app.limits.default_trigger_waiting_runs)))
     }
 }
 

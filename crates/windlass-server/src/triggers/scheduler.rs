@@ -271,7 +271,7 @@ impl Scheduler {
         if let Some(trigger) = &one.planned
             && let Err(bounds) = queue::has_room(&self.app, &one.definition.name, trigger).await?
         {
-            return Ok(Fired::Skipped(bounds.full()));
+            return Ok(Fired::Skipped(bounds.limit_reached_message()));
         }
         let inputs = one.planned.as_ref().and_then(|trigger| trigger.settings.get("inputs")).cloned();
         let inputs = inputs.unwrap_or_default();
@@ -311,9 +311,9 @@ impl Scheduler {
             Some(trigger) => {
                 let place = match queue::enter(&self.app, name, trigger, &delivery).await? {
                     Ok(place) => place,
-                    Err(bounds) => return Ok(Fired::Skipped(bounds.full())),
+                    Err(bounds) => return Ok(Fired::Skipped(bounds.limit_reached_message())),
                 };
-                let held = place.is_bounded();
+                let held = place.is_limited();
                 let options = TriggerOptions { delivery: Some(delivery), beside, held, ..TriggerOptions::default() };
                 match self.app.engine.trigger(plan, &trigger.name, input, options).await {
                     Ok(found) => {

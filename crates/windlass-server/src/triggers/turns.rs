@@ -6,16 +6,16 @@ use windlass_core::plan::Plan;
 use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError};
 
 use super::prefix;
-use super::queue::{Bounds, each_run, occupies, turn};
+use super::queue::{TriggerConcurrency, each_run, occupies_slot, turn};
 
 /// Where a run stands among those of its trigger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TurnInfo {
     pub trigger: String,
     /// Runs of the trigger that are under way.
-    pub under_way: usize,
+    pub in_flight: usize,
     /// How many there may be at once.
-    pub at_once: usize,
+    pub max_concurrency: usize,
     /// 1: it is the next.
     pub place: usize,
     /// All of it as a sentence.
@@ -30,28 +30,28 @@ pub fn turn_of(store: &dyn Store, row: &RunRow, plan: &Plan) -> Result<Option<Tu
     let own = plan.triggers.iter().map(|trigger| (trigger, prefix(&plan.name, &trigger.name)));
     let own = own.into_iter().find(|(_, prefix)| row.run.starts_with(prefix));
     let Some((trigger, prefix)) = own else { return Ok(None) };
-    let Some(Bounds { at_once, .. }) = Bounds::of(trigger, 0) else { return Ok(None) };
+    let Some(TriggerConcurrency { max_concurrency: at_once, .. }) = TriggerConcurrency::from_trigger(trigger, 0) else { return Ok(None) };
     let filter = RunFilter {
         definition: Some(row.definition.clone()),
         unfinished: true,
         search: Some(prefix.clone()),
         ..RunFilter::default()
     };
-    let (mut under_way, mut place) = (0, 1);
+    let (mut in_flight, mut place) = (0, 1);
     let mine = turn(row);
     each_run(store, &filter, |other| {
         let of_trigger = other.run.starts_with(&prefix);
         match other.status {
             RunStatus::Pending => place += usize::from(of_trigger && turn(other) < mine),
-            status => under_way += usize::from(of_trigger && occupies(status)),
+            status => in_flight += usize::from(of_trigger && occupies_slot(status)),
         }
         Ok(())
     })?;
     let name = &trigger.name;
-    let runs = if under_way == 1 { "1 run".to_owned() } else { format!("{under_way} runs") };
-    let are = if under_way == 1 { "is" } else { "are" };
+    let runs = if in_flight == 1 { "1 run".to_owned() } else { format!("{in_flight} runs") };
+    let are = if in_flight == 1 { "is" } else { "are" };
     let note = format!(
         "waits for its turn: {runs} of the trigger `{name}` {are} under way (at most {at_once} at once), place {place}"
     );
-    Ok(Some(TurnInfo { trigger: name.to_string(), under_way, at_once, place, note }))
+    Ok(Some(TurnInfo { trigger: name.to_string(), in_flight: under_way: in_flight, max_concurrency: at_once, place, note }))
 }

@@ -289,7 +289,7 @@ fn plan_of(name: &str, steps: &[Vec<(String, String, Value)>]) -> Plan {
     }
     let graph = Graph {
         children,
-        in_flight: None,
+        max_concurrency: None,
         ending: Ending::Leaves,
         on_failure: OnFailure::Continue,
         unmet: Status::Skipped,

@@ -106,11 +106,11 @@ pub(super) fn check(subject: &mut dyn Subject) {
     let kept = store.blob(&hash(7)).expect("read").expect("there");
     assert_eq!(kept, vec![7; 100_000], "byte for byte");
     many_below(&store);
-    many_at_once(&store);
+    many_small_runs(&store);
 }
 
 /// Many that are small go together; what must stay stays, wherever it stands among them.
-fn many_at_once(store: &Arc<dyn Store>) {
+fn many_small_runs(store: &Arc<dyn Store>) {
     const SMALL: usize = 300;
     let ended = |run: &str| RunBatch { status: Some(status(RunStatus::Succeeded, 3)), ..creation(run) };
     let mut names: Vec<Arc<str>> = (0..SMALL).map(|number| format!("small-{number}").into()).collect();

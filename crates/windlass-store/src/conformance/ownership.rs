@@ -9,7 +9,7 @@ use crate::{Claim, RunBatch, RunStatus};
 pub(super) fn check(subject: &mut dyn Subject) {
     one_after_the_other(subject);
     many_in_one_go(subject);
-    all_at_once(subject);
+    concurrent_claims(subject);
 }
 
 fn one_after_the_other(subject: &mut dyn Subject) {
@@ -52,7 +52,7 @@ fn many_in_one_go(subject: &mut dyn Subject) {
     assert_eq!(run_row(&store, "group-held").owner_epoch, 1, "a refused claim changes nothing");
 }
 
-fn all_at_once(subject: &mut dyn Subject) {
+fn concurrent_claims(subject: &mut dyn Subject) {
     const CLAIMERS: usize = 6;
     const ROUNDS: usize = 5;
     let store = subject.store();

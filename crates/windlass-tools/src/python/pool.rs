@@ -42,7 +42,7 @@ pub(super) enum Broken {
 
 impl Pool {
     pub(super) fn new(options: PythonOptions) -> Pool {
-        let slots = Semaphore::new(options.interpreters_max.max(1));
+        let slots = Semaphore::new(options.max_interpreters.max(1));
         Pool { options, slots, idle: Mutex::default() }
     }
 

@@ -79,7 +79,7 @@ impl Planner<'_> {
         let node = self.get(root);
         node.kind = NodeKind::Graph(Graph {
             children: coordinator.into_iter().chain([flow]).map(alone).collect(),
-            in_flight: None,
+            max_concurrency: None,
             ending: Ending::Any,
             on_failure: OnFailure::Continue,
             unmet: Status::Cancelled,
@@ -111,7 +111,7 @@ impl Planner<'_> {
         self.coordinated.then(|| COORDINATOR.into())
     }
 
-    pub(crate) fn at_once(&self, options: &FlowOptions) -> u32 {
+    pub(crate) fn step_concurrency(&self, options: &FlowOptions) -> u32 {
         let written = options.max_concurrency.map(|max| max.value).filter(|max| *max > 0);
         let usual = self.options.limits.default_step_concurrency_zenflow.max(1);
         let max = written.or(self.options.max_concurrency.filter(|max| *max > 0)).unwrap_or(usual);
@@ -137,7 +137,7 @@ impl Planner<'_> {
         let skips = strategy == Strategy::SkipDependents;
         let graph = Graph {
             children,
-            in_flight: Some(self.at_once(options)),
+            max_concurrency: Some(self.step_concurrency(options)),
             ending: Ending::Any,
             on_failure: if strategy == Strategy::Abort { OnFailure::CancelRest } else { OnFailure::Continue },
             unmet: if skips { Status::Skipped } else { Status::Cancelled },

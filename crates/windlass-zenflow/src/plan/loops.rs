@@ -68,12 +68,12 @@ impl Planner<'_> {
             let message = format!("at most {limit} iterations run at once, not {}", written.value);
             self.warning("concurrency_capped", written.span, message);
         }
-        let at_once =
+        let in_flight =
             max_concurrency.map(|written| written.value).filter(|limit_value| *limit_value > 0).unwrap_or(limit);
         let body = self.body(id, step, repeat, here, false);
         let entry = self.agent("iteration", [("name", Value::from(step.id.as_str()))], Mode::Value, step.span);
         PlanLoop {
-            in_flight: Amount::Fixed(at_once.min(limit)),
+            max_concurrency: Amount::Fixed(in_flight.min(limit)),
             on_iteration_failure: IterationFailure::Stop { running_finish: true },
             collect: Collect::List,
             entry: Some(entry),

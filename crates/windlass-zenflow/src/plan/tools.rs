@@ -72,8 +72,8 @@ impl Planner<'_> {
         let work = folder(self.options.work_folder.as_deref());
         let input = self.agent("tool", [("allow", allow), ("deny", deny), ("folder", work)], Mode::Value, span);
         let otherwise = vec![Task::new(Action::Effect(Effect::new("agent_tool", input)))];
-        let at_once = self.options.limits.max_agent_tool_concurrency.max(1);
-        self.calls(id, step.name, span, at_once, leads, otherwise)
+        let max_concurrency = self.options.limits.max_agent_tool_concurrency.max(1);
+        self.calls(id, step.name, span, max_concurrency, leads, otherwise)
     }
 
     pub(crate) fn calls_one_of(&mut self, tools: &[&str], span: Span) -> ExprId {
@@ -106,7 +106,7 @@ impl Planner<'_> {
         parent: NodeId,
         name: &str,
         span: Span,
-        at_once: u64,
+        max_concurrency: u64,
         leads: Vec<Leads>,
         otherwise: Vec<Task>,
     ) -> NodeId {
@@ -125,7 +125,7 @@ impl Planner<'_> {
         let entry = self.plain("answer", span);
         let looping = Loop {
             on_iteration_failure: IterationFailure::Count,
-            in_flight: Amount::Fixed(at_once),
+            max_concurrency: Amount::Fixed(max_concurrency),
             collect: Collect::List,
             entry: Some(entry),
             machinery: true,

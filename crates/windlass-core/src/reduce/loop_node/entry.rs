@@ -22,9 +22,9 @@ impl Reducer<'_> {
         let scope = self.frame(id)?.scope;
         let max_iterations = looping.limits.iterations.as_ref().map(|amount| self.count(amount, scope)).transpose()?;
         let time = looping.limits.time.as_ref().map(|amount| self.duration(amount, scope)).transpose()?;
-        let in_flight = self.count(&looping.in_flight, scope)?;
+        let max_concurrency = self.count(&looping.max_concurrency, scope)?;
         let budget = self.worked_out(&looping.limits.budget, scope)?;
-        check_maximums(looping, max_iterations, time, in_flight)?;
+        check_maximums(looping, max_iterations, time, max_concurrency)?;
         let items = match looping.source {
             Source::Repeat => None,
             Source::Each(expression) => {
@@ -38,7 +38,7 @@ impl Reducer<'_> {
         let time_at = time.map(|time| self.now() + time);
         let time_key = time_at.filter(|_| looping.limits.cancels_iterations_on_timeout).map(|at| self.set_timer(at, Timer::LoopTime(id)));
         let history = self.entered_before(id)?.map(|generation| format!("{path}~{generation}").into());
-        let body = LoopFrame::new(path, items, max_iterations, in_flight, time_at, time_key, budget);
+        let body = LoopFrame::new(path, items, max_iterations, max_concurrency, time_at, time_key, budget);
         let body = LoopFrame { history, ..body };
         self.publish_loop_started(id, looping, time, &body)?;
         self.frame_mut(id)?.body = Body::Loop(Box::new(body));
@@ -54,12 +54,12 @@ impl Reducer<'_> {
             return Ok(());
         }
         let items = body.items.as_ref().map(|items| items.count);
-        let more = items.is_some_and(|items| items > body.in_flight);
+        let more = items.is_some_and(|items| items > body.max_concurrency);
         let limits = LoopEventLimits {
             count: body.max_iterations,
             timeout: time.map(|time| time.to_string().into()),
             items,
-            in_flight: (more && body.in_flight > 1).then_some(body.in_flight),
+            max_concurrency: (more && body.max_concurrency > 1).then_some(body.max_concurrency),
             budget: budget::told(&body.budget, |budget| budget.max).unwrap_or_default(),
         };
         self.publish_at(id, EventKind::LoopStarted { kind: looping.kind.clone(), limits });

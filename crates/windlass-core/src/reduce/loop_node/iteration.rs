@@ -78,7 +78,7 @@ impl Reducer<'_> {
                 }
                 return Ok(());
             }
-            if body.iterations.len() as u64 >= body.in_flight {
+            if body.iterations.len() as u64 >= body.max_concurrency {
                 return Ok(());
             }
             if self.work.iterations_left == 0 {

@@ -21,7 +21,7 @@ pub(super) fn check_maximums(
     looping: &Loop,
     iterations: Option<u64>,
     time: Option<Duration>,
-    in_flight: u64,
+    max_concurrency: u64,
 ) -> Result<(), ErrorInfo> {
     let limits = &looping.limits;
     let refuse = |message: String| Err(ErrorInfo::new("LoopLimit", "limit", message).hint("see `windlass limits`"));
@@ -33,7 +33,7 @@ pub(super) fn check_maximums(
         (_, Some(time)) if time > limits.max_time => {
             refuse(format!("the loop asks for {time}; the system's limit is {}", limits.max_time))
         }
-        _ if in_flight == 0 => refuse("a loop needs at least 1 turn at a time".to_owned()),
+        _ if max_concurrency == 0 => refuse("a loop needs at least 1 turn at a time".to_owned()),
         _ => Ok(()),
     }
 }

@@ -69,7 +69,7 @@ impl<'a> Reducer<'a> {
     fn start_ready(&mut self, id: FrameId) -> Checked {
         loop {
             let (graph, body) = self.graph_frame(id)?;
-            if graph.in_flight.is_some_and(|limit| body.running >= limit.max(1)) {
+            if graph.max_concurrency.is_some_and(|limit| body.running >= limit.max(1)) {
                 return Ok(());
             }
             // Nothing is ready.

@@ -49,7 +49,7 @@ impl Reducer<'_> {
         let place = places.get_mut(at).ok_or_else(|| no_part(id, "place", at as u64))?;
         let kind = net.publishes_slots.then(|| token.kind.clone());
         place.queue.push_back(token);
-        let free = net.places[at].workers.max(1).saturating_sub(place.running) as usize;
+        let free = net.places[at].max_concurrency.max(1).saturating_sub(place.running) as usize;
         let waiting = (place.queue.len() + place.awaiting_slot.len()).saturating_sub(free);
         if let Some(kind) = kind.filter(|_| waiting > 0) {
             self.publish_queued(id, net, at, kind, waiting)?;

@@ -200,7 +200,7 @@ impl<'a> Reducer<'a> {
         let Some((net, body)) = self.net_if_open(id)? else { return Ok(()) };
         let next = net.places.iter().enumerate().find(|(at, place)| {
             let state = &body.places[*at];
-            state.running < place.workers.max(1) && !(state.queue.is_empty() && state.awaiting_slot.is_empty())
+            state.running < place.max_concurrency.max(1) && !(state.queue.is_empty() && state.awaiting_slot.is_empty())
         });
         let Some((at, place)) = next else {
             self.quiet_net(id, net)?;

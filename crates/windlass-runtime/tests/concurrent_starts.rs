@@ -53,7 +53,7 @@ async fn start(engine: &Engine, input: &str) -> Result<RunHandle, RuntimeError> 
 }
 
 /// What the slower of two starts gets; the faster one has ended by then, or not.
-async fn slower(store: &Arc<MemoryStore>, world: &World, inputs: [&str; 2], ended: bool) -> Result<RunHandle, String> {
+async fn slower_start(store: &Arc<MemoryStore>, world: &World, inputs: [&str; 2], ended: bool) -> Result<RunHandle, String> {
     let (slow, held) = slow_engine(store, world);
     let fast = engine(store, world);
     let (first, second) = tokio::join!(start(&slow, inputs[0]), async {
@@ -81,13 +81,13 @@ async fn slower(store: &Arc<MemoryStore>, world: &World, inputs: [&str; 2], ende
 async fn two_equal_starts_are_one_run() {
     let fresh = || (Arc::new(MemoryStore::new()), World::new());
     let (store, world) = fresh();
-    let open = slower(&store, &world, ["{}", "{}"], false).await;
+    let open = slower_start(&store, &world, ["{}", "{}"], false).await;
     assert_eq!(open.err().as_deref(), Some("owned"), "whoever has it can be followed");
     let (store, world) = fresh();
-    let mut ended = slower(&store, &world, [r#"{"a": 1, "b": 2}"#, r#"{"b": 2, "a": 1}"#], true).await.expect("it");
+    let mut ended = slower_start(&store, &world, [r#"{"a": 1, "b": 2}"#, r#"{"b": 2, "a": 1}"#], true).await.expect("it");
     in_time(ended.wait()).await.expect("its report");
     let (store, world) = fresh();
-    let other = slower(&store, &world, [r#"{"a": 1}"#, "{}"], false).await.err().expect("another input");
+    let other = slower_start(&store, &world, [r#"{"a": 1}"#, "{}"], false).await.err().expect("another input");
     assert_eq!(other, RuntimeError::RunExists("r".to_owned()).to_string());
 }
 

@@ -19,11 +19,11 @@ const LOOPS: [(usize, &str, &str); 6] = [
 ];
 
 #[test]
-fn exactly_as_many_turns_as_allowed() {
+fn exactly_the_allowed_number_of_iterations_run_in_parallel() {
     // All groups are complete: the number of items is a multiple of each size.
     const ITEMS: i32 = 60;
-    for (company, looping, tool) in LOOPS {
-        let (gate, world) = (Gate::start(company), World::new());
+    for (concurrency, looping, tool) in LOOPS {
+        let (gate, world) = (Gate::start(concurrency), World::new());
         let items: Vec<i32> = (0..ITEMS).collect();
         let text = format!(
             "workload: {{items: {items:?}, api_url: ''}}\nworkflow:\n  - step: start\n    loop: {looping}\n    {tool}\n"
@@ -36,6 +36,6 @@ fn exactly_as_many_turns_as_allowed() {
         let wanted: Vec<Value> = items.iter().map(|n| json!(format!("/{n}"))).collect();
         assert_eq!(paths.collect::<Vec<Value>>(), wanted, "{looping}");
         assert_eq!(output["stats"], json!({"total": ITEMS, "success": ITEMS, "failed": 0}), "{looping}");
-        assert_eq!(gate.most(), company, "{looping}");
+        assert_eq!(gate.max_in_flight(), concurrency, "{looping}");
     }
 }
