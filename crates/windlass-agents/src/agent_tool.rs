@@ -13,7 +13,7 @@ use windlass_tools::{ToolInfo, field, required};
 use windlass_value::{Map, Value, to_json};
 
 use crate::files::Folder;
-use crate::permission::{Decision, Permission, Request, SANDBOX};
+use crate::permission::{PermissionVerdict, Permission, PermissionRequest, SANDBOX_TOOLS};
 use crate::redact;
 use crate::registry::{Registry, Runs};
 use crate::secrets;
@@ -116,7 +116,7 @@ impl Inner {
                 return Ok(Answer::error(wrong_arguments(&wanted.tool, &problem)));
             }
             if !entry.trusted
-                && let Err(refusal) = self.ask(&wanted, &call).await
+                && let Err(refusal) = self.ask_permission(&wanted, &call).await
             {
                 return Ok(refusal);
             }
@@ -132,7 +132,7 @@ impl Inner {
                 if let Err(problem) = offered.check(&call.input).await {
                     return Ok(Answer::error(wrong_arguments(&wanted.tool, &problem)));
                 }
-                if let Err(refusal) = self.ask(&wanted, &call).await {
+                if let Err(refusal) = self.ask_permission(&wanted, &call).await {
                     return Ok(refusal);
                 }
                 self.publish_call(&wanted.tool, &call);
@@ -144,27 +144,27 @@ impl Inner {
     }
 
     /// Asked again after a crash; not when a tool only goes on with what it has waited for.
-    async fn ask(&self, wanted: &Wanted, call: &ToolCall) -> Result<(), Answer> {
+    async fn ask_permission(&self, wanted: &Wanted, call: &ToolCall) -> Result<(), Answer> {
         let tool = wanted.tool.as_str();
         if call.goes_on || call.resumed.as_ref().is_some_and(|resumed| !resumed.answers.is_empty()) {
             return Ok(());
         }
         let leads_to = self.leads_to(wanted, call).await;
-        let request = Request { tool, step: &call.path, arguments: &call.input, leads_to: &leads_to };
-        let decision = self.permission.ask(&request).await;
+        let request = PermissionRequest { tool, step: &call.path, arguments: &call.input, leads_to: &leads_to };
+        let decision = self.permission.decide(&request).await;
         let publish = |decision: PermissionDecision, reason: Option<&str>| {
             let tool = shortened(&visible(tool), 100).into();
             let reason = reason.map(|reason| shortened(reason, MAX_REASON_CHARS).into());
             call.publish.event(&EventKind::AgentPermission { tool, decision, reason });
         };
         match decision {
-            Decision::Allowed => Ok(()),
-            Decision::Granted { always } => {
+            PermissionVerdict::Allowed => Ok(()),
+            PermissionVerdict::Granted { always } => {
                 publish(if always { PermissionDecision::Always } else { PermissionDecision::Allowed }, None);
                 Ok(())
             }
-            Decision::Refused(sentence) => {
-                publish(PermissionDecision::Refused, Some(&sentence));
+            PermissionVerdict::Denied(sentence) => {
+                publish(PermissionDecision::Denied, Some(&sentence));
                 Err(Answer::error(sentence))
             }
         }
@@ -184,7 +184,7 @@ impl Inner {
 
     /// Where the path of a file tool leads: spelled another way it is still the same file.
     async fn leads_to(&self, wanted: &Wanted, call: &ToolCall) -> Vec<String> {
-        let path = call.input.get("path").and_then(Value::as_str).filter(|_| SANDBOX.contains(&wanted.tool.as_str()));
+        let path = call.input.get("path").and_then(Value::as_str).filter(|_| SANDBOX_TOOLS.contains(&wanted.tool.as_str()));
         let Some(path) = path.map(str::to_owned) else { return Vec::new() };
         let (given, protected) = (wanted.folder.clone(), self.registry.protected().clone());
         let looking = tokio::task::spawn_blocking(move || {

@@ -165,7 +165,7 @@ impl ChatOptions {
     /// Whether a model of this name could be asked: what is wrong with the name or its script, or missing for its service.
     pub fn check(&self, model: Option<&str>) -> Result<(), ErrorInfo> {
         service::named(self, model).and_then(|name| match name.strip_prefix(SCRIPTED) {
-            Some(file) => self.may_ask(file).and_then(|()| check_script(file)),
+            Some(file) => self.check_script_allowed(file).and_then(|()| check_script(file)),
             None => service::choose(self, name).map(|_| ()),
         })
     }
@@ -177,7 +177,7 @@ impl ChatOptions {
         own.chain(variables).map(|url| url.trim().to_owned()).filter(|url| !url.is_empty()).collect()
     }
 
-    fn may_ask(&self, script: &str) -> Result<(), ErrorInfo> {
+    fn check_script_allowed(&self, script: &str) -> Result<(), ErrorInfo> {
         let known = |scripts: &Vec<String>| scripts.iter().any(|known| known.trim() == script.trim());
         match self.scripts.as_ref().is_none_or(known) {
             true => Ok(()),
@@ -259,7 +259,7 @@ impl Inner {
     fn service(&self, name: &str) -> Result<(Chosen, &HttpTool), ErrorInfo> {
         match name.strip_prefix(SCRIPTED) {
             Some(file) => {
-                self.options.may_ask(file)?;
+                self.options.check_script_allowed(file)?;
                 self.scripted.choose(file, &self.options)
             }
             None => Ok((service::choose(&self.options, name)?, &self.http)),

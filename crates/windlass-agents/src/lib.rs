@@ -31,6 +31,6 @@ pub use builtin::BashOptions;
 pub use chat::{AGENT_MODEL, AgentModelTool, Catalogue, ChatOptions, ToolSpec};
 pub use files::Protected;
 pub use mcp::{McpServer, Reach};
-pub use permission::{Decision, Otherwise, Pattern, Permission, Policy, Prompt, Request, Terminal};
+pub use permission::{PermissionVerdict, DefaultRule, CallPattern, Permission, PermissionPolicy, PermissionPrompt, PermissionRequest, TerminalPrompt};
 pub use registry::{Registry, RegistryBuilder, is_server_name};
 pub use tool::{AgentCall, AgentTool, Answer, AnswerFuture};

@@ -1,6 +1,6 @@
 //! Who may call what. Every call of a tool is asked about first, unless the tool is one that needs no leave.
 
-mod ask;
+mod prompt;
 mod pattern;
 
 use std::collections::BTreeSet;
@@ -12,8 +12,8 @@ use windlass_value::{Value, to_json};
 
 use crate::redact;
 use crate::text::{both_ends, visible};
-pub use ask::{Prompt, Terminal};
-pub use pattern::Pattern;
+pub use prompt::{PermissionPrompt, TerminalPrompt};
+pub use pattern::CallPattern;
 
 /// A command is shown whole up to here.
 const MAX_COMMAND_CHARS: usize = 4000;
@@ -23,12 +23,12 @@ const MAX_ARGUMENTS_CHARS: usize = 6000;
 
 /// Decides about calls. It is asked once for each, also after a crash in the middle of one.
 pub trait Permission: Send + Sync {
-    fn ask<'a>(&'a self, request: &'a Request<'a>) -> Pin<Box<dyn Future<Output = Decision> + Send + 'a>>;
+    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> Pin<Box<dyn Future<Output = PermissionVerdict> + Send + 'a>>;
 }
 
 /// A call that a model wants to make.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
+pub struct PermissionRequest<'a> {
     pub tool: &'a str,
     /// The path of the step in its run.
     pub step: &'a str,
@@ -38,7 +38,7 @@ pub struct Request<'a> {
     pub leads_to: &'a [String],
 }
 
-impl Request<'_> {
+impl PermissionRequest<'_> {
     /// The arguments in one line, without what looks like a secret and without tricks. Of long ones the beginning and the
     /// end are shown, and how much is left out.
     pub fn shown_arguments(&self) -> String {
@@ -53,18 +53,18 @@ impl Request<'_> {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
+pub enum PermissionVerdict {
     /// By a rule.
     Allowed,
     /// By somebody who was asked.
     Granted { always: bool },
     /// With a sentence for the model.
-    Refused(String),
+    Denied(String),
 }
 
 /// What holds for tools that no list names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Otherwise {
+pub enum DefaultRule {
     /// `--yolo`
     Allow,
     /// `--sandbox`: `read`, `write`, `glob` and `grep` without asking, nothing else.
@@ -72,90 +72,90 @@ pub enum Otherwise {
     /// Somebody at a terminal is asked.
     Ask,
     #[default]
-    Refuse,
+    Deny,
 }
 
 /// Tools that touch nothing but the work folder.
-pub(crate) const SANDBOX: [&str; 4] = ["read", "write", "glob", "grep"];
+pub(crate) const SANDBOX_TOOLS: [&str; 4] = ["read", "write", "glob", "grep"];
 
 /// Lists, then a rule for what they do not name. What is denied stays denied, whatever else says.
-pub struct Policy {
-    allow: Vec<Pattern>,
-    deny: Vec<Pattern>,
-    otherwise: Otherwise,
-    prompt: Arc<dyn Prompt>,
+pub struct PermissionPolicy {
+    allow: Vec<CallPattern>,
+    deny: Vec<CallPattern>,
+    default_rule: DefaultRule,
+    prompt: Arc<dyn PermissionPrompt>,
     /// Tools that were allowed for good when somebody was asked.
-    always: Mutex<BTreeSet<String>>,
+    always_allowed: Mutex<BTreeSet<String>>,
     /// A question at a time.
-    asking: Arc<tokio::sync::Mutex<()>>,
+    prompt_lock: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Policy {
+impl PermissionPolicy {
     /// Asks at the terminal of this process, if that is the rule.
-    pub fn new(otherwise: Otherwise) -> Policy {
-        Policy {
+    pub fn new(default_rule: DefaultRule) -> PermissionPolicy {
+        PermissionPolicy {
             allow: Vec::new(),
             deny: Vec::new(),
-            otherwise,
-            prompt: Arc::new(Terminal),
-            always: Mutex::default(),
-            asking: Arc::default(),
+            default_rule: otherwise: default_rule,
+            prompt: Arc::new(TerminalPrompt),
+            always_allowed: Mutex::default(),
+            prompt_lock: Arc::default(),
         }
     }
 
     #[must_use]
-    pub fn allow(mut self, patterns: impl IntoIterator<Item = Pattern>) -> Policy {
+    pub fn allow(mut self, patterns: impl IntoIterator<Item = CallPattern>) -> PermissionPolicy {
         self.allow.extend(patterns);
         self
     }
 
     #[must_use]
-    pub fn deny(mut self, patterns: impl IntoIterator<Item = Pattern>) -> Policy {
+    pub fn deny(mut self, patterns: impl IntoIterator<Item = CallPattern>) -> PermissionPolicy {
         self.deny.extend(patterns);
         self
     }
 
     /// Asks here, not at the terminal.
     #[must_use]
-    pub fn prompt(mut self, prompt: Arc<dyn Prompt>) -> Policy {
+    pub fn prompt(mut self, prompt: Arc<dyn PermissionPrompt>) -> PermissionPolicy {
         self.prompt = prompt;
         self
     }
 
     /// What the lists and rules say, without asking anybody.
-    fn by_rule(&self, request: &Request<'_>) -> Option<Decision> {
+    fn decide_by_rule(&self, request: &PermissionRequest<'_>) -> Option<PermissionVerdict> {
         let tool = request.tool;
         if self.deny.iter().any(|pattern| pattern.denies(request)) {
-            return Some(refused(tool, "is denied by --deny"));
+            return Some(denied(tool, "is denied by --deny"));
         }
         if self.allow.iter().any(|pattern| pattern.allows(request)) {
-            return Some(Decision::Allowed);
+            return Some(PermissionVerdict::Allowed);
         }
-        match self.otherwise {
-            Otherwise::Allow => Some(Decision::Allowed),
-            Otherwise::Sandbox if SANDBOX.contains(&tool) => Some(Decision::Allowed),
-            Otherwise::Sandbox => Some(refused(
+        match self.default_rule {
+            DefaultRule::Allow => Some(PermissionVerdict::Allowed),
+            DefaultRule::Sandbox if SANDBOX_TOOLS.contains(&tool) => Some(PermissionVerdict::Allowed),
+            DefaultRule::Sandbox => Some(denied(
                 tool,
-                &format!("is outside the sandbox, which has {}; --allow {tool} lets it in", SANDBOX.join(", ")),
+                &format!("is outside the sandbox, which has {}; --allow {tool} lets it in", SANDBOX_TOOLS.join(", ")),
             )),
-            Otherwise::Ask => None,
-            Otherwise::Refuse => {
-                let ways = if SANDBOX.contains(&tool) { ", --sandbox or --yolo" } else { " or --yolo" };
+            DefaultRule::Ask => None,
+            DefaultRule::Deny => {
+                let ways = if SANDBOX_TOOLS.contains(&tool) { ", --sandbox or --yolo" } else { " or --yolo" };
                 let why = format!("needs leave, and nobody is there to be asked: run it with --allow {tool}{ways}");
-                Some(refused(tool, &why))
+                Some(denied(tool, &why))
             }
         }
     }
 
-    fn is_always(&self, tool: &str) -> bool {
-        self.always.lock().unwrap_or_else(PoisonError::into_inner).contains(tool)
+    fn is_always_allowed(&self, tool: &str) -> bool {
+        self.always_allowed.lock().unwrap_or_else(PoisonError::into_inner).contains(tool)
     }
 
-    async fn question(&self, request: &Request<'_>) -> Decision {
-        let one = self.asking.clone().lock_owned().await;
+    async fn ask_user(&self, request: &PermissionRequest<'_>) -> PermissionVerdict {
+        let one = self.prompt_lock.clone().lock_owned().await;
         // Whoever was asked before may have answered for this one too.
-        if self.is_always(request.tool) {
-            return Decision::Allowed;
+        if self.is_always_allowed(request.tool) {
+            return PermissionVerdict::Allowed;
         }
         let question = format!(
             "{} wants to call {}: {}\nAllow it? [y/N/a = always for this tool] ",
@@ -163,35 +163,35 @@ impl Policy {
             visible(request.tool),
             request.shown_arguments()
         );
-        let answer = ask::answer(self.prompt.clone(), question, one).await;
+        let answer = prompt::ask_on_thread(self.prompt.clone(), question, one).await;
         match answer.as_deref().map(|answer| answer.trim().to_ascii_lowercase()).as_deref() {
-            Some("y" | "yes") => Decision::Granted { always: false },
+            Some("y" | "yes") => PermissionVerdict::Granted { always: false },
             Some("a" | "always") => {
-                self.always.lock().unwrap_or_else(PoisonError::into_inner).insert(request.tool.to_owned());
-                Decision::Granted { always: true }
+                self.always_allowed.lock().unwrap_or_else(PoisonError::into_inner).insert(request.tool.to_owned());
+                PermissionVerdict::Granted { always: true }
             }
-            Some(_) => refused(request.tool, "was refused by the person who was asked"),
+            Some(_) => denied(request.tool, "was refused by the person who was asked"),
             None => {
                 let why =
                     format!("needs leave, and nobody has answered: run it with --allow {} or --yolo", request.tool);
-                refused(request.tool, &why)
+                denied(request.tool, &why)
             }
         }
     }
 }
 
-impl Permission for Policy {
-    fn ask<'a>(&'a self, request: &'a Request<'a>) -> Pin<Box<dyn Future<Output = Decision> + Send + 'a>> {
+impl Permission for PermissionPolicy {
+    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> Pin<Box<dyn Future<Output = PermissionVerdict> + Send + 'a>> {
         Box::pin(async move {
-            match self.by_rule(request) {
+            match self.decide_by_rule(request) {
                 Some(decision) => decision,
-                None if self.is_always(request.tool) => Decision::Allowed,
-                None => self.question(request).await,
+                None if self.is_always_allowed(request.tool) => PermissionVerdict::Allowed,
+                None => self.ask_user(request).await,
             }
         })
     }
 }
 
-fn refused(tool: &str, why: &str) -> Decision {
-    Decision::Refused(format!("the tool `{}` {why}", visible(tool)))
+fn denied(tool: &str, why: &str) -> PermissionVerdict {
+    PermissionVerdict::Denied(format!("the tool `{}` {why}", visible(tool)))
 }

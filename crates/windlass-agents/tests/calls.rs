@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use common::{Scene, answer, object, usual};
 use windlass_agents::{
-    Catalogue, Decision, Otherwise, Pattern, Permission, Policy, Prompt, Registry, Request, ToolSpec,
+    CallPattern, Catalogue, DefaultRule, Permission, PermissionPolicy, PermissionPrompt, PermissionRequest,
+    PermissionVerdict, Registry, ToolSpec,
 };
 use windlass_core::{ErrorInfo, ResumeData, SuspendedOn, Suspension, TaskOutcome, TickKind};
 use windlass_runtime::{Cancelled, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
@@ -101,7 +102,7 @@ async fn a_cancelled_call_ends_its_command() {
 
 #[tokio::test]
 async fn calls_and_denials_are_published_without_secrets() {
-    let policy = Policy::new(Otherwise::Allow).deny(patterns(&["http"]));
+    let policy = PermissionPolicy::new(DefaultRule::Allow).deny(patterns(&["http"]));
     let scene = Scene::with(usual(), policy);
     let secret = "sk-abcdefghijklmnop";
     let mut published = Vec::new();
@@ -175,7 +176,7 @@ struct Scripted {
     in_flight: AtomicUsize,
 }
 
-impl Prompt for Scripted {
+impl PermissionPrompt for Scripted {
     fn ask(&self, question: &str) -> std::io::Result<Option<String>> {
         assert_eq!(self.in_flight.fetch_add(1, Ordering::SeqCst), 0, "a question at a time");
         self.asked.lock().unwrap().push(question.to_owned());
@@ -186,78 +187,84 @@ impl Prompt for Scripted {
     }
 }
 
-fn patterns(texts: &[&str]) -> Vec<Pattern> {
+fn patterns(texts: &[&str]) -> Vec<CallPattern> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
 #[tokio::test]
-async fn modes_of_permission() {
+async fn policies_allow_and_deny() {
     // The rule, what is allowed, what is denied; the tool and its arguments; what a refusal says.
     for (otherwise, allow, deny, tool, arguments, expected) in [
-        (Otherwise::Allow, vec![], vec![], "bash", "{}", Ok(())),
-        (Otherwise::Allow, vec![], vec!["bash"], "bash", "{}", Err("--deny")),
-        (Otherwise::Allow, vec!["bash"], vec!["bash(rm *)"], "bash", r#"{"command": "rm x"}"#, Err("--deny")),
-        (Otherwise::Sandbox, vec![], vec![], "read", "{}", Ok(())),
-        (Otherwise::Sandbox, vec![], vec![], "write", "{}", Ok(())),
-        (Otherwise::Sandbox, vec![], vec![], "glob", "{}", Ok(())),
-        (Otherwise::Sandbox, vec![], vec![], "grep", "{}", Ok(())),
-        (Otherwise::Sandbox, vec![], vec![], "bash", "{}", Err("--allow bash")),
-        (Otherwise::Sandbox, vec![], vec![], "http", "{}", Err("sandbox")),
-        (Otherwise::Sandbox, vec![], vec![], "github__issue", "{}", Err("sandbox")),
-        (Otherwise::Sandbox, vec!["bash(git *)"], vec![], "bash", r#"{"command": "git log"}"#, Ok(())),
-        (Otherwise::Sandbox, vec!["bash(git *)"], vec![], "bash", r#"{"command": "git log; ls"}"#, Err("sandbox")),
-        (Otherwise::Refuse, vec![], vec![], "read", "{}", Err("--allow read, --sandbox or --yolo")),
-        (Otherwise::Refuse, vec![], vec![], "bash", "{}", Err("run it with --allow bash or --yolo")),
-        (Otherwise::Refuse, vec!["read"], vec![], "read", "{}", Ok(())),
-        (Otherwise::Refuse, vec!["*"], vec!["write"], "write", "{}", Err("--deny")),
+        (DefaultRule::Allow, vec![], vec![], "bash", "{}", Ok(())),
+        (DefaultRule::Allow, vec![], vec!["bash"], "bash", "{}", Err("--deny")),
+        (DefaultRule::Allow, vec!["bash"], vec!["bash(rm *)"], "bash", r#"{"command": "rm x"}"#, Err("--deny")),
+        (DefaultRule::Sandbox, vec![], vec![], "read", "{}", Ok(())),
+        (DefaultRule::Sandbox, vec![], vec![], "write", "{}", Ok(())),
+        (DefaultRule::Sandbox, vec![], vec![], "glob", "{}", Ok(())),
+        (DefaultRule::Sandbox, vec![], vec![], "grep", "{}", Ok(())),
+        (DefaultRule::Sandbox, vec![], vec![], "bash", "{}", Err("--allow bash")),
+        (DefaultRule::Sandbox, vec![], vec![], "http", "{}", Err("sandbox")),
+        (DefaultRule::Sandbox, vec![], vec![], "github__issue", "{}", Err("sandbox")),
+        (DefaultRule::Sandbox, vec!["bash(git *)"], vec![], "bash", r#"{"command": "git log"}"#, Ok(())),
+        (DefaultRule::Sandbox, vec!["bash(git *)"], vec![], "bash", r#"{"command": "git log; ls"}"#, Err("sandbox")),
+        (DefaultRule::Deny, vec![], vec![], "read", "{}", Err("--allow read, --sandbox or --yolo")),
+        (DefaultRule::Deny, vec![], vec![], "bash", "{}", Err("run it with --allow bash or --yolo")),
+        (DefaultRule::Deny, vec!["read"], vec![], "read", "{}", Ok(())),
+        (DefaultRule::Deny, vec!["*"], vec!["write"], "write", "{}", Err("--deny")),
     ] {
-        let policy = Policy::new(otherwise).allow(patterns(&allow)).deny(patterns(&deny));
+        let policy = PermissionPolicy::new(otherwise).allow(patterns(&allow)).deny(patterns(&deny));
         let arguments = parse_json(arguments).unwrap();
-        let decision = policy.ask(&Request { tool, step: "s", arguments: &arguments, leads_to: &[] }).await;
+        let decision =
+            policy.decide(&PermissionRequest { tool, step: "s", arguments: &arguments, leads_to: &[] }).await;
         match expected {
-            Ok(()) => assert_eq!(decision, Decision::Allowed, "{otherwise:?} {tool}"),
+            Ok(()) => assert_eq!(decision, PermissionVerdict::Allowed, "{otherwise:?} {tool}"),
             Err(why) => {
-                assert!(matches!(&decision, Decision::Refused(said) if said.contains(why)), "{tool}: {decision:?}");
+                assert!(
+                    matches!(&decision, PermissionVerdict::Denied(said) if said.contains(why)),
+                    "{tool}: {decision:?}"
+                );
             }
         }
     }
 }
 
 #[tokio::test]
-async fn somebody_is_asked() {
+async fn the_user_is_asked() {
     let scripted = Arc::new(Scripted::default());
     // The last one comes first.
     *scripted.answers.lock().unwrap() = vec!["a", "", "n", "yes", "y"];
-    let policy = Policy::new(Otherwise::Ask).prompt(scripted.clone());
+    let policy = PermissionPolicy::new(DefaultRule::Ask).prompt(scripted.clone());
     let arguments = object([("command", "curl -H 'Authorization: Bearer abcdefghijk'\n\u{1b}[2K x")]);
-    let request = Request { tool: "bash", step: "build[2].fix", arguments: &arguments, leads_to: &[] };
+    let request = PermissionRequest { tool: "bash", step: "build[2].fix", arguments: &arguments, leads_to: &[] };
     let mut decisions = Vec::new();
     for _ in 0..6 {
-        decisions.push(match policy.ask(&request).await {
-            Decision::Allowed => "rule",
-            Decision::Granted { always: true } => "always",
-            Decision::Granted { always: false } => "once",
-            Decision::Refused(_) => "no",
+        decisions.push(match policy.decide(&request).await {
+            PermissionVerdict::Allowed => "rule",
+            PermissionVerdict::Granted { always: true } => "always",
+            PermissionVerdict::Granted { always: false } => "once",
+            PermissionVerdict::Denied(_) => "no",
         });
     }
     assert_eq!(decisions, ["once", "once", "no", "no", "always", "rule"]);
-    let other = Request { tool: "http", ..request };
-    assert!(matches!(policy.ask(&other).await, Decision::Refused(said) if said.contains("nobody has answered")));
+    let other = PermissionRequest { tool: "http", ..request };
+    assert!(
+        matches!(policy.decide(&other).await, PermissionVerdict::Denied(said) if said.contains("nobody has answered"))
+    );
     let asked = scripted.asked.lock().unwrap()[0].clone();
     let expected = "build[2].fix wants to call bash: curl -H 'Authorization: Bearer ***'\\n\\u{1b}[2K x\n";
     assert!(asked.starts_with(expected), "{asked}");
 }
 
 #[tokio::test]
-async fn one_question_at_a_time() {
+async fn one_prompt_at_a_time() {
     let scripted = Arc::new(Scripted::default());
     *scripted.answers.lock().unwrap() = vec!["y"; 20];
-    let policy = Arc::new(Policy::new(Otherwise::Ask).prompt(scripted.clone()));
+    let policy = Arc::new(PermissionPolicy::new(DefaultRule::Ask).prompt(scripted.clone()));
     let asked = (0..20).map(|_| {
         let policy = policy.clone();
         tokio::spawn(async move {
-            policy.ask(&Request { tool: "bash", step: "s", arguments: &Value::Null, leads_to: &[] }).await
-                == Decision::Granted { always: false }
+            policy.decide(&PermissionRequest { tool: "bash", step: "s", arguments: &Value::Null, leads_to: &[] }).await
+                == PermissionVerdict::Granted { always: false }
         })
     });
     for one in asked.collect::<Vec<_>>() {
@@ -266,16 +273,16 @@ async fn one_question_at_a_time() {
 }
 
 #[tokio::test]
-async fn refusals_reach_the_model_and_not_the_step() {
-    let scene = Scene::with(usual(), Policy::new(Otherwise::Refuse));
+async fn a_denied_call_does_not_fail_the_step() {
+    let scene = Scene::with(usual(), PermissionPolicy::new(DefaultRule::Deny));
     let found = scene.call("bash", object([("command", "touch made")])).await;
     assert!(found.error && found.content.contains("--yolo"), "{found:?}");
     assert!(!scene.work("made").exists());
 }
 
 #[tokio::test]
-async fn a_call_that_was_cut_off_needs_leave_again() {
-    let scene = Scene::with(usual(), Policy::new(Otherwise::Refuse));
+async fn an_interrupted_call_needs_permission_again() {
+    let scene = Scene::with(usual(), PermissionPolicy::new(DefaultRule::Deny));
     let input = scene.input("bash", object([("command", "touch made")]));
     // It had told of itself before the crash, and has waited for nothing.
     let resumed = Some(Arc::new(ResumeData { answers: Vec::new(), published_events: 1 }));
@@ -316,7 +323,8 @@ async fn functions_in_rust() {
         .trusted()
         .engine_tool(spec("waits"), Arc::new(Waits))
         .engine_tool(spec("fails"), failing.get("x").unwrap().clone());
-    let scene = Scene::with(registry, Policy::new(Otherwise::Refuse).allow(patterns(&["double", "waits", "fails"])));
+    let scene =
+        Scene::with(registry, PermissionPolicy::new(DefaultRule::Deny).allow(patterns(&["double", "waits", "fails"])));
     for (tool, arguments, expected, error) in [
         ("double", r#"{"n": 4}"#, "8", false),
         ("double", r#"{"n": -4}"#, "too small", true),
@@ -365,7 +373,7 @@ async fn known_secrets_are_redacted_from_answers_and_events() {
         .bash(BashOptions::with_environment(env))
         .secrets([Secret::new("model-key-1")])
         .function("tells", "d", parse_json("{}").unwrap(), |_| async { Err("it is model-key-1".to_owned()) });
-    let scene = Scene::with(registry, Policy::new(Otherwise::Allow));
+    let scene = Scene::with(registry, PermissionPolicy::new(DefaultRule::Allow));
     std::fs::write(scene.work("env"), "K=plain-word-9\nopen-sesame").unwrap();
     for (tool, arguments, expected) in [
         ("bash", r#"{"command": "echo plain-word-9 $HOUSE_KEY; cat env"}"#, "***\nK=***\n***"),
@@ -384,9 +392,9 @@ async fn known_secrets_are_redacted_from_answers_and_events() {
 }
 
 #[tokio::test]
-async fn rules_on_paths_hold_however_they_are_spelled() {
-    let denied = Policy::new(Otherwise::Sandbox).deny(patterns(&["read(secret*)", "write(keep/*)"]));
-    let allowed = Policy::new(Otherwise::Refuse).allow(patterns(&["read(src/*)", "write(src/*)"]));
+async fn path_rules_apply_to_resolved_paths() {
+    let denied = PermissionPolicy::new(DefaultRule::Sandbox).deny(patterns(&["read(secret*)", "write(keep/*)"]));
+    let allowed = PermissionPolicy::new(DefaultRule::Deny).allow(patterns(&["read(src/*)", "write(src/*)"]));
     let (denied, allowed) = (Scene::with(usual(), denied), Scene::with(usual(), allowed));
     for scene in [&denied, &allowed] {
         for folder in ["sub", "src", "keep"] {
@@ -425,8 +433,9 @@ async fn rules_on_paths_hold_however_they_are_spelled() {
 }
 
 #[test]
-fn a_question_hides_nothing_that_matters() {
-    let shown = |arguments: &Value| Request { tool: "bash", step: "s", arguments, leads_to: &[] }.shown_arguments();
+fn a_permission_prompt_shows_both_ends_of_long_arguments() {
+    let shown =
+        |arguments: &Value| PermissionRequest { tool: "bash", step: "s", arguments, leads_to: &[] }.shown_arguments();
     let long = format!("echo {}; rm -rf x", "word ".repeat(500));
     assert_eq!(shown(&object([("command", &long)])), long, "a command is shown whole");
     let longer = format!("echo {}\n; rm -rf x", "word ".repeat(50_000));

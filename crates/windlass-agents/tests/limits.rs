@@ -1,7 +1,7 @@
 //! Every limit of agents' tools: a changed value acts. A case is a line.
 
 use windlass_agents::chat::{ChatOptions, Protocol};
-use windlass_agents::{AgentFiles, BashOptions, Otherwise, Policy, Registry};
+use windlass_agents::{AgentFiles, BashOptions, DefaultRule, PermissionPolicy, Registry};
 use windlass_core::{Limits, ProcessLimits};
 use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::{HttpOptions, HttpTool, Outbound};
@@ -24,7 +24,7 @@ fn scene(limits: &ProcessLimits) -> Scene {
         .function("long", "d", parse_json(r#"{"type": "object"}"#).unwrap(), |_| async {
             Ok(Value::from("abcdefghij"))
         });
-    let scene = Scene::with(registry, Policy::new(Otherwise::Allow));
+    let scene = Scene::with(registry, PermissionPolicy::new(DefaultRule::Allow));
     for name in ["a.txt", "b.txt", "c.txt"] {
         std::fs::write(scene.work(name), "line one\n".repeat(20) + "line two\n").unwrap();
     }

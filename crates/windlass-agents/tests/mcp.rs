@@ -8,7 +8,7 @@ mod server;
 
 use common::{Scene, object};
 use server::{HttpServer, Manner};
-use windlass_agents::{Catalogue, McpServer, Otherwise, Policy, Reach, Registry};
+use windlass_agents::{Catalogue, DefaultRule, McpServer, PermissionPolicy, Reach, Registry};
 use windlass_core::ProcessLimits;
 use windlass_runtime::{Tool, ToolCall};
 use windlass_testing::log::Log;
@@ -40,7 +40,7 @@ fn service(server: &HttpServer) -> McpServer {
 
 fn scene(server: McpServer) -> Scene {
     let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() });
-    Scene::with(Registry::builder().file_tools().mcp(server).mcp_http(http), Policy::new(Otherwise::Allow))
+    Scene::with(Registry::builder().file_tools().mcp(server).mcp_http(http), PermissionPolicy::new(DefaultRule::Allow))
 }
 
 /// Each limit of MCP servers: a changed value acts. A case is a line.
@@ -58,7 +58,7 @@ async fn limits() {
             let over_http = HttpServer::start(Manner::Json).await;
             let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::from_limits(limits) });
             let registry = Registry::builder_within(limits).mcp(service(&over_http)).mcp_http(http);
-            let scene = Scene::with(registry, Policy::new(Otherwise::Allow));
+            let scene = Scene::with(registry, PermissionPolicy::new(DefaultRule::Allow));
             let offered = scene.registry.specs().await;
             let called = scene.call("small__echo", object([("text", "abcdefghij")])).await;
             format!("{offered:?} {called:?}")
@@ -281,7 +281,10 @@ async fn services_in_trouble() {
     }
     // Closed addresses stay closed for servers, too.
     let http = HttpTool::new(HttpOptions::default());
-    let closed = Scene::with(Registry::builder().mcp(service(&server)).mcp_http(http), Policy::new(Otherwise::Allow));
+    let closed = Scene::with(
+        Registry::builder().mcp(service(&server)).mcp_http(http),
+        PermissionPolicy::new(DefaultRule::Allow),
+    );
     let error = closed.registry.specs().await.unwrap_err();
     assert!(error.message.contains("not public"), "{}", error.message);
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Once};
 
 use windlass_agents::chat::{HeaderText, ModelService, Price, Prices};
 use windlass_agents::{
-    AGENT_MODEL, AgentFiles, AgentModelTool, AgentToolCaller, BashOptions, ChatOptions, McpServer, Otherwise, Pattern,
-    Policy, Protected, Registry, Terminal, ToolSpec,
+    AGENT_MODEL, AgentFiles, AgentModelTool, AgentToolCaller, BashOptions, ChatOptions, McpServer, DefaultRule, CallPattern,
+    PermissionPolicy, Protected, Registry, TerminalPrompt, ToolSpec,
 };
 use windlass_core::ErrorInfo;
 use windlass_runtime::{Tool, ToolCall, ToolFuture, Tools};
@@ -119,7 +119,7 @@ pub(crate) struct Manners {
 impl Manners {
     pub(crate) fn of_run(settings: &Settings) -> Manners {
         let permissions = settings.flow.permissions.clone();
-        Manners { permissions, terminal: Terminal::is_there(), outbound: Outbound::default(), scripts: None }
+        Manners { permissions, terminal: TerminalPrompt::is_there(), outbound: Outbound::default(), scripts: None }
     }
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn add_to(tools: Tools, settings: &Settings, http: HttpTool, manners:
     let registry = Arc::new(registry(settings, &http, &manners.outbound)?);
     let options = ChatOptions { scripts: manners.scripts.clone(), ..chat_options(settings) };
     let urls = options.configured_urls();
-    let chat = AgentModelTool::new(options, http.trusting(urls.iter().map(String::as_str)), registry.clone());
+    let chat = AgentModelTool::new(options, http.with_trusted(urls.iter().map(String::as_str)), registry.clone());
     Ok(tools
         .with(AGENT_MODEL.name, chat)
         .with("agent_tool", Closed(Arc::new(AgentToolCaller::new(registry, Arc::new(policy(manners)?)))))
@@ -153,7 +153,7 @@ fn registry(settings: &Settings, http: &HttpTool, outbound: &Outbound) -> Result
         .file_tools()
         .bash(bash)
         .http(HttpTool::new(models))
-        .mcp_http(http.trusting(urls));
+        .mcp_http(http.with_trusted(urls));
     for mcp in &settings.mcp {
         let server = mcp.server(variable)?;
         registry = registry.mcp(McpServer { connect_timeout: limits.max_mcp_connect_time, ..server });
@@ -220,15 +220,15 @@ fn chat_options(settings: &Settings) -> ChatOptions {
     }
 }
 
-fn policy(manners: &Manners) -> Result<Policy, Failure> {
+fn policy(manners: &Manners) -> Result<PermissionPolicy, Failure> {
     let permissions = &manners.permissions;
     let otherwise = match permissions {
-        Permissions { yolo: true, .. } => Otherwise::Allow,
-        Permissions { sandbox: true, .. } => Otherwise::Sandbox,
-        _ if manners.terminal => Otherwise::Ask,
-        _ => Otherwise::Refuse,
+        Permissions { yolo: true, .. } => DefaultRule::Allow,
+        Permissions { sandbox: true, .. } => DefaultRule::Sandbox,
+        _ if manners.terminal => DefaultRule::Ask,
+        _ => DefaultRule::Deny,
     };
-    Ok(Policy::new(otherwise)
+    Ok(PermissionPolicy::new(otherwise)
         .allow(patterns("--allow", &permissions.allow)?)
         .deny(patterns("--deny", &permissions.deny)?))
 }
@@ -239,7 +239,7 @@ pub(crate) fn unknown_permissions(settings: &Settings) -> Vec<String> {
     let flags = [("--allow", &permissions.allow), ("--deny", &permissions.deny)];
     let named = flags.iter().flat_map(|(flag, texts)| texts.iter().map(move |text| (flag, text)));
     let told = named.filter_map(|(flag, text)| {
-        let hint = unknown_tool(text.parse::<Pattern>().ok()?.tool(), settings)?;
+        let hint = unknown_tool(text.parse::<CallPattern>().ok()?.tool(), settings)?;
         Some(format!("warning: {flag} {text}: there is no such tool\n  hint: {hint}"))
     });
     told.collect()
@@ -266,9 +266,9 @@ fn unknown_tool(name: &str, settings: &Settings) -> Option<String> {
     }
 }
 
-fn patterns(flag: &str, texts: &[String]) -> Result<Vec<Pattern>, Failure> {
+fn patterns(flag: &str, texts: &[String]) -> Result<Vec<CallPattern>, Failure> {
     let parsed = |text: &String| {
-        text.parse::<Pattern>().map_err(|error| {
+        text.parse::<CallPattern>().map_err(|error| {
             Failure::usage(format!("{flag} {text}: {error}")).hint("name a tool: bash, or bash(git *)")
         })
     };

@@ -50,7 +50,7 @@ pub(crate) fn tools_within(settings: &Settings, outbound: Outbound, manners: &Ma
     let options = HttpOptions { outbound, ..HttpOptions::from_limits(limits) };
     let http = HttpTool::new(options.clone());
     let model = model_options(settings);
-    let model = ModelTool::new(model.clone(), http.trusting(model.base_url.as_deref()));
+    let model = ModelTool::new(model.clone(), http.with_trusted(model.base_url.as_deref()));
     let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));
     let mut tools = playbook_tools(options, limits, &credentials, variable).with("model", model);
     for starts_programs in ["python", "shell"] {
@@ -65,7 +65,7 @@ pub(crate) fn tools_within(settings: &Settings, outbound: Outbound, manners: &Ma
         let headers = headers.collect::<Result<Vec<_>, Failure>>();
         let headers = headers.map_err(|failure| failure.place(format!("[activities.{}]", activity.name)))?;
         let endpoint = Endpoint { url: url.clone(), method: method.clone(), headers, timeout: *timeout };
-        let trusting = http.trusting([url.as_str()]);
+        let trusting = http.with_trusted([url.as_str()]);
         tools = tools.with(&activity.name, EndpointTool::new(endpoint, trusting));
     }
     Ok(tools)

@@ -20,7 +20,7 @@ const MAX_EVENT_PAGES: usize = 64;
 struct Found {
     coordinator: Vec<String>,
     /// How often, by why.
-    refused: BTreeMap<String, u64>,
+    denied: BTreeMap<String, u64>,
     /// Turns without a verdict and all turns, by loop.
     unjudged: BTreeMap<Arc<str>, (u64, u64)>,
 }
@@ -46,11 +46,11 @@ pub(crate) fn of(
         let iterations = text::count(iterations, "turn");
         format!("{path}: {unjudged} of {iterations} had no verdict")
     });
-    let refused = found.refused.into_iter().map(|(why, times)| match times {
+    let denied = found.denied.into_iter().map(|(why, times)| match times {
         1 => format!("1 tool call was refused: {why}"),
         times => format!("{times} tool calls were refused: {why}"),
     });
-    Ok(coordinator.chain(unjudged).chain(refused).collect())
+    Ok(coordinator.chain(unjudged).chain(denied).collect())
 }
 
 fn scan_events(store: &dyn StoreRead, run: &Arc<str>) -> Result<Found, RuntimeError> {
@@ -65,8 +65,8 @@ fn scan_events(store: &dyn StoreRead, run: &Arc<str>) -> Result<Found, RuntimeEr
             let StoredEvent::Event(event) = piece else { continue };
             match &event.kind {
                 EventKind::CoordinatorFailed { error } => found.coordinator.push(agents::message_of(error)),
-                EventKind::AgentPermission { tool, decision: PermissionDecision::Refused, reason } => {
-                    *found.refused.entry(agents::refusal(tool, reason.as_deref())).or_default() += 1;
+                EventKind::AgentPermission { tool, decision: PermissionDecision::Denied, reason } => {
+                    *found.denied.entry(agents::refusal(tool, reason.as_deref())).or_default() += 1;
                 }
                 EventKind::LoopDone { iterations, unjudged, .. } if *unjudged > 0 => {
                     found.unjudged.insert(event.path.clone(), (*unjudged, *iterations));

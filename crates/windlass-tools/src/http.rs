@@ -139,9 +139,9 @@ impl HttpTool {
     /// The same, with connections of its own, for services at places that the operator has chosen. Nobody else gets at
     /// these connections: a definition that names the same place is asked by its own rules.
     #[must_use]
-    pub fn trusting<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> HttpTool {
+    pub fn with_trusted<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> HttpTool {
         let options = &self.0.options;
-        HttpTool::new(HttpOptions { outbound: options.outbound.trusting(urls), ..options.clone() })
+        HttpTool::new(HttpOptions { outbound: options.outbound.with_trusted_urls(urls), ..options.clone() })
     }
 }
 

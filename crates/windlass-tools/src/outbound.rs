@@ -19,7 +19,7 @@ use windlass_core::ErrorInfo;
 
 use crate::http::uri;
 use host::Host;
-pub use rule::{BadRule, Range, Rule};
+pub use rule::{BadRule, Range, OutboundRule};
 
 /// Finds the addresses of a name.
 pub trait Resolver: Send + Sync {
@@ -43,10 +43,10 @@ pub struct Outbound(Arc<Policy>);
 struct Policy {
     /// Addresses that are not public may be connected to.
     open: bool,
-    allow: Vec<Rule>,
-    deny: Vec<Rule>,
+    allow: Vec<OutboundRule>,
+    deny: Vec<OutboundRule>,
     /// What is allowed besides because the operator's own settings say where a service is.
-    trusted: Vec<Rule>,
+    trusted: Vec<OutboundRule>,
     /// The section of the settings that allows places, for hints.
     section: Option<&'static str>,
     resolver: Arc<dyn Resolver>,
@@ -87,7 +87,7 @@ impl Outbound {
 
     /// With exceptions: what is denied is denied, whatever else allows it. `section` is where people write them.
     #[must_use]
-    pub fn with_rules(&self, allow: Vec<Rule>, deny: Vec<Rule>, section: &'static str) -> Outbound {
+    pub fn with_rules(&self, allow: Vec<OutboundRule>, deny: Vec<OutboundRule>, section: &'static str) -> Outbound {
         self.changed(|policy| {
             policy.allow = allow;
             policy.deny = deny;
@@ -102,15 +102,15 @@ impl Outbound {
 
     /// With the origins of these URLs, which the operator has chosen and not a definition. What is denied stays so.
     #[must_use]
-    pub(crate) fn trusting<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> Outbound {
+    pub(crate) fn with_trusted_urls<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> Outbound {
         let origins = urls.into_iter().filter_map(uri::host_and_port);
-        self.changed(|policy| policy.trusted.extend(origins.filter_map(|(host, port)| Rule::of_place(&host, port))))
+        self.changed(|policy| policy.trusted.extend(origins.filter_map(|(host, port)| OutboundRule::of_place(&host, port))))
     }
 
     /// With this place, which the operator has chosen.
     #[must_use]
-    pub fn trusting_place(&self, host: &str, port: u16) -> Outbound {
-        self.changed(|policy| policy.trusted.extend(Rule::of_place(host, port)))
+    pub fn with_trusted_host(&self, host: &str, port: u16) -> Outbound {
+        self.changed(|policy| policy.trusted.extend(OutboundRule::of_place(host, port)))
     }
 
     /// Every address may be connected to, and nothing is denied: no name need be resolved to know that.
@@ -124,7 +124,7 @@ impl Outbound {
             Some(parsed) => parsed,
             // As the machine understands it, where everything may be called anyway.
             None if self.is_open() => Host::Name(host.to_owned()),
-            None => return Err(io::Error::other(self.refused(host, port, None, Why::Spelling))),
+            None => return Err(io::Error::other(self.refusal(host, port, None, RefusalReason::Spelling))),
         };
         let found = match &parsed {
             Host::Address(address) => vec![*address],
@@ -138,47 +138,47 @@ impl Outbound {
         let (passed, refused): (Vec<_>, Vec<_>) = checked.partition(|(_, check)| check.is_none());
         if passed.is_empty() {
             let (address, why) = refused.into_iter().next().unwrap_or((first, None));
-            let why = why.unwrap_or(Why::Denied);
-            return Err(io::Error::other(self.refused(host, port, Some(address), why)));
+            let why = why.unwrap_or(RefusalReason::Denied);
+            return Err(io::Error::other(self.refusal(host, port, Some(address), why)));
         }
         Ok(passed.into_iter().map(|(address, _)| SocketAddr::new(address, port)).collect())
     }
 
-    fn refused(&self, host: &str, port: u16, address: Option<IpAddr>, why: Why) -> Refused {
+    fn refusal(&self, host: &str, port: u16, address: Option<IpAddr>, why: RefusalReason) -> OutboundRefusal {
         let shown = host.chars().filter(|c| !c.is_control()).take(200).collect();
-        Refused { host: shown, port, address, why, section: self.0.section }
+        OutboundRefusal { host: shown, port, address, why, section: self.0.section }
     }
 
     /// A place that is no address, such as a socket file: only where everything is open, or the operator has chosen it.
-    pub fn refuse_file(&self, place: &str) -> Option<Refused> {
-        (!self.is_open()).then(|| self.refused(place, 0, None, Why::File))
+    pub fn check_file(&self, place: &str) -> Option<OutboundRefusal> {
+        (!self.is_open()).then(|| self.refusal(place, 0, None, RefusalReason::File))
     }
 }
 
 impl Policy {
     /// Why an address is refused; none if it is not.
-    fn check(&self, host: &Host, port: u16, address: IpAddr) -> Option<Why> {
+    fn check(&self, host: &Host, port: u16, address: IpAddr) -> Option<RefusalReason> {
         let address = address.to_canonical();
         let disguised = address::disguised(address).map(IpAddr::V4);
-        let denies = |rule: &Rule| {
+        let denies = |rule: &OutboundRule| {
             rule.covers_name(host, port)
                 || rule.covers(address, port)
                 || disguised.is_some_and(|inner| rule.covers(inner, port))
         };
         if self.deny.iter().any(denies) {
-            return Some(Why::Denied);
+            return Some(RefusalReason::Denied);
         }
         let kind = address::kind(address).filter(|_| !self.open)?;
         let allowed = || self.allow.iter().chain(&self.trusted);
         let by_address = allowed().any(|rule| rule.covers(address, port));
         // Whoever answers for a name must not get at what a machine is told about itself.
-        let by_name = kind.may_have_a_name() && allowed().any(|rule| rule.covers_name(host, port));
-        (!by_address && !by_name).then_some(Why::NotPublic(kind))
+        let by_name = kind.can_be_allowed_by_name() && allowed().any(|rule| rule.covers_name(host, port));
+        (!by_address && !by_name).then_some(RefusalReason::NotPublic(kind))
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Why {
+enum RefusalReason {
     NotPublic(address::Kind),
     Denied,
     Spelling,
@@ -187,15 +187,15 @@ enum Why {
 
 /// A place that may not be connected to. It is an error of the task, and no fault of the network.
 #[derive(Clone, Debug)]
-pub struct Refused {
+pub struct OutboundRefusal {
     host: String,
     port: u16,
     address: Option<IpAddr>,
-    why: Why,
+    why: RefusalReason,
     section: Option<&'static str>,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for OutboundRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = &self.host;
         let literal = self.address.is_some_and(|address| host.trim_matches(['[', ']']) == address.to_string());
@@ -204,27 +204,27 @@ impl fmt::Display for Refused {
             None => format!("`{host}`"),
         };
         match self.why {
-            Why::NotPublic(kind) if literal => write!(f, "{place} is not public: it is {kind}"),
-            Why::NotPublic(kind) => write!(f, "{place}, which is not public: it is {kind}"),
-            Why::Denied if literal => write!(f, "{place} is denied"),
-            Why::Denied => write!(f, "{place}, which is denied"),
-            Why::Spelling => write!(f, "{place} is neither a host name nor an address in its usual spelling"),
-            Why::File => write!(f, "{place} is a file of this machine, and not public"),
+            RefusalReason::NotPublic(kind) if literal => write!(f, "{place} is not public: it is {kind}"),
+            RefusalReason::NotPublic(kind) => write!(f, "{place}, which is not public: it is {kind}"),
+            RefusalReason::Denied if literal => write!(f, "{place} is denied"),
+            RefusalReason::Denied => write!(f, "{place}, which is denied"),
+            RefusalReason::Spelling => write!(f, "{place} is neither a host name nor an address in its usual spelling"),
+            RefusalReason::File => write!(f, "{place} is a file of this machine, and not public"),
         }
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for OutboundRefusal {}
 
-impl Refused {
+impl OutboundRefusal {
     #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only databases connect in a way of their own"))]
-    pub(crate) fn of(error: &io::Error) -> Option<&Refused> {
+    pub(crate) fn of(error: &io::Error) -> Option<&OutboundRefusal> {
         error.get_ref()?.downcast_ref()
     }
 
     /// Somewhere in the causes of an error.
-    pub(crate) fn among<'a>(links: &[&'a (dyn std::error::Error + 'static)]) -> Option<&'a Refused> {
-        links.iter().find_map(|link| link.downcast_ref::<Refused>())
+    pub(crate) fn among<'a>(links: &[&'a (dyn std::error::Error + 'static)]) -> Option<&'a OutboundRefusal> {
+        links.iter().find_map(|link| link.downcast_ref::<OutboundRefusal>())
     }
 
     /// `what` begins the sentence: `GET http://host/` or the like.
@@ -234,12 +234,12 @@ impl Refused {
 
     fn hint(&self) -> String {
         match (self.why, self.section) {
-            (Why::Spelling, _) => {
+            (RefusalReason::Spelling, _) => {
                 "write an address as 192.0.2.1 or [2001:db8::1], a name with letters, digits and hyphens".to_owned()
             }
-            (Why::Denied, Some(section)) => format!("`deny` under [{section}] in windlass.toml names it"),
-            (Why::File, Some(_)) => "give it as a credential of the server: [auth] in windlass.toml".to_owned(),
-            (Why::NotPublic(_), Some(section)) => {
+            (RefusalReason::Denied, Some(section)) => format!("`deny` under [{section}] in windlass.toml names it"),
+            (RefusalReason::File, Some(_)) => "give it as a credential of the server: [auth] in windlass.toml".to_owned(),
+            (RefusalReason::NotPublic(_), Some(section)) => {
                 format!("allow = [\"{}\"] under [{section}] in windlass.toml opens it", self.rule())
             }
             (_, None) => "this engine calls public addresses only; `windlass run` also calls local ones".to_owned(),
@@ -249,7 +249,7 @@ impl Refused {
     /// The narrowest rule that allows it.
     fn rule(&self) -> String {
         match (self.why, self.address) {
-            (Why::NotPublic(kind), Some(address)) if !kind.may_have_a_name() || self.host.contains(':') => {
+            (RefusalReason::NotPublic(kind), Some(address)) if !kind.can_be_allowed_by_name() || self.host.contains(':') => {
                 SocketAddr::new(address, self.port).to_string()
             }
             _ => format!("{}:{}", self.host.trim_end_matches('.').to_ascii_lowercase(), self.port),

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Mutex;
 
 use support::{ask, class, error, options, part, service};
-use windlass_tools::outbound::{Resolver, Rule};
+use windlass_tools::outbound::{OutboundRule, Resolver};
 use windlass_tools::{Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, Outbound};
 
 /// Names and what they lead to, one answer after the other; the last one stays.
@@ -24,7 +24,7 @@ impl Resolver for Names {
 }
 
 fn server(allow: &[String], answers: &[&'static str]) -> HttpTool {
-    let allow: Vec<Rule> = allow.iter().map(|text| text.parse().unwrap()).collect();
+    let allow: Vec<OutboundRule> = allow.iter().map(|text| text.parse().unwrap()).collect();
     let outbound = Outbound::default().with_rules(allow, Vec::new(), "server.outbound");
     let outbound = outbound.with_resolver(Names(Mutex::new(answers.to_vec())));
     HttpTool::new(HttpOptions { outbound, ..options() })
@@ -87,12 +87,12 @@ async fn a_name_that_changes_its_mind_gains_nothing() {
 }
 
 #[tokio::test]
-async fn the_operators_places_are_open_for_their_own_tools_alone() {
+async fn configured_hosts_are_trusted_for_their_own_tools_only() {
     let (own, foreign) = (service(), service());
     let http = server(&[], &["127.0.0.1"]);
     let endpoint = |path: &str| {
         let url = own.url(path);
-        let trusting = http.trusting([url.as_str()]);
+        let trusting = http.with_trusted([url.as_str()]);
         EndpointTool::new(Endpoint::new(url), trusting)
     };
     assert!(ask(&endpoint("/json"), "{}").await.error.is_none());
@@ -106,6 +106,6 @@ async fn the_operators_places_are_open_for_their_own_tools_alone() {
         ModelOptions { base_url: Some(base.clone()), default_model: Some("m".into()), ..ModelOptions::default() };
     let closed = ModelTool::new(options.clone(), http.clone());
     assert_eq!(class(&ask(&closed, r#"{"prompt": "x"}"#).await).0, "BlockedAddress");
-    let open = ModelTool::new(options, http.trusting([base.as_str()]));
+    let open = ModelTool::new(options, http.with_trusted([base.as_str()]));
     assert_ne!(class(&ask(&open, r#"{"prompt": "x"}"#).await).0, "BlockedAddress");
 }

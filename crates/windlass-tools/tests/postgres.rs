@@ -384,7 +384,7 @@ async fn connections_can_be_secret() {
 }
 
 #[tokio::test]
-async fn servers_that_a_definition_names_itself_must_be_public() {
+async fn servers_named_by_a_definition_must_be_public() {
     let (url, port) = (server().url(), server().port());
     let by_name = url.replace("127.0.0.1", "localhost");
     let known = move |name: &str| match name {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use windlass::{Context, Engine, StepError, described};
-use windlass_agents::{Catalogue, Otherwise, Policy, Registry};
+use windlass_agents::{Catalogue, DefaultRule, PermissionPolicy, Registry};
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 
@@ -37,7 +37,7 @@ async fn described_functions_are_tools_of_agents() {
     let schema = r#"{"type": "object", "properties": {"pieces": {"type": "integer"}}, "required": ["pieces"]}"#;
     let (seen, look) = std::sync::mpsc::channel();
     let engine = Engine::in_memory()
-        .agents(Registry::builder().file_tools(), Arc::new(Policy::new(Otherwise::Allow)), move |registry| {
+        .agents(Registry::builder().file_tools(), Arc::new(PermissionPolicy::new(DefaultRule::Allow)), move |registry| {
             seen.send(registry.clone()).unwrap();
             Seen(registry)
         })
@@ -49,7 +49,7 @@ async fn described_functions_are_tools_of_agents() {
     let specs = registry.specs().await.unwrap();
     let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
     assert_eq!(names, ["glob", "grep", "price", "read", "write"]);
-    let caller = windlass_agents::AgentToolCaller::new(registry, Arc::new(Policy::new(Otherwise::Allow)));
+    let caller = windlass_agents::AgentToolCaller::new(registry, Arc::new(PermissionPolicy::new(DefaultRule::Allow)));
     for (pieces, expected) in
         [("3", r#"{"content":"30","error":false}"#), ("0", r#"{"content":"an order has pieces","error":true}"#)]
     {
@@ -65,7 +65,7 @@ async fn described_functions_are_tools_of_agents() {
 async fn names_are_taken_once() {
     let read = described(|order: Order| async move { Ok(order.pieces) }, "d", "{}").unwrap();
     let engine = Engine::in_memory()
-        .agents(Registry::builder().file_tools(), Arc::new(Policy::new(Otherwise::Allow)), Seen)
+        .agents(Registry::builder().file_tools(), Arc::new(PermissionPolicy::new(DefaultRule::Allow)), Seen)
         .function("read", read)
         .build();
     assert!(engine.err().unwrap().to_string().contains("two tools `read`"));

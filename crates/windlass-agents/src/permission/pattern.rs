@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use windlass_value::Value;
 
-use super::Request;
+use super::PermissionRequest;
 use crate::address::{Address, usual_authority};
 
 /// A tool's name, where `*` stands for anything, and in parentheses what its first argument must be like: the command of
 /// `bash`, the path of file tools, the address of `http`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pattern {
+pub struct CallPattern {
     tool: String,
     argument: Option<String>,
 }
@@ -28,10 +28,10 @@ impl fmt::Display for NoPattern {
 
 impl std::error::Error for NoPattern {}
 
-impl FromStr for Pattern {
+impl FromStr for CallPattern {
     type Err = NoPattern;
 
-    fn from_str(text: &str) -> Result<Pattern, NoPattern> {
+    fn from_str(text: &str) -> Result<CallPattern, NoPattern> {
         let text = text.trim();
         let (tool, argument) = match text.split_once('(') {
             Some((tool, rest)) => {
@@ -44,7 +44,7 @@ impl FromStr for Pattern {
         if tool.is_empty() || !tool.chars().all(usable) {
             return Err(NoPattern(text.to_owned()));
         }
-        Ok(Pattern { tool: tool.to_owned(), argument: argument.map(str::to_owned) })
+        Ok(CallPattern { tool: tool.to_owned(), argument: argument.map(str::to_owned) })
     }
 }
 
@@ -54,7 +54,7 @@ const TELLING: [&str; 4] = ["command", "path", "url", "pattern"];
 /// What lets one command of a shell become two, or hides one in another.
 const JOINS: [&str; 9] = ["&", "|", ";", "\n", "`", "$(", "<(", ">", "\r"];
 
-impl Pattern {
+impl CallPattern {
     /// The name, in which `*` may stand for anything.
     pub fn tool(&self) -> &str {
         &self.tool
@@ -62,7 +62,7 @@ impl Pattern {
 
     /// Whether a call is allowed by it. Of the shell's texts only single commands: `git status; rm -r x` does not fit
     /// `git *`.
-    pub(crate) fn allows(&self, request: &Request<'_>) -> bool {
+    pub(crate) fn allows(&self, request: &PermissionRequest<'_>) -> bool {
         fits(&self.tool, request.tool)
             && match (&self.argument, argument(request.arguments)) {
                 (None, _) => true,
@@ -84,7 +84,7 @@ impl Pattern {
     }
 
     /// Whether a call is denied by it: of the shell's texts any of the commands in it counts.
-    pub(crate) fn denies(&self, request: &Request<'_>) -> bool {
+    pub(crate) fn denies(&self, request: &PermissionRequest<'_>) -> bool {
         fits(&self.tool, request.tool)
             && match (&self.argument, argument(request.arguments)) {
                 (None, _) => true,
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_fit_patterns_or_do_not() {
+    fn patterns_allow_and_deny_calls() {
         // The pattern, the tool, its arguments; whether a list with it allows, whether a list with it denies.
         for (pattern, tool, arguments, allows, denies) in [
             ("bash", "bash", r#"{"command": "ls"}"#, true, true),
@@ -196,9 +196,9 @@ mod tests {
             ("http(*)", "http", r#"{"url": "http://example.com/x"}"#, true, true),
             ("own(x)", "own", r#"{"y": "x"}"#, false, false),
         ] {
-            let pattern: Pattern = pattern.parse().unwrap();
+            let pattern: CallPattern = pattern.parse().unwrap();
             let arguments = parse_json(arguments).unwrap();
-            let request = Request { tool, step: "s", arguments: &arguments, leads_to: &[] };
+            let request = PermissionRequest { tool, step: "s", arguments: &arguments, leads_to: &[] };
             assert_eq!(
                 (pattern.allows(&request), pattern.denies(&request)),
                 (allows, denies),
@@ -206,7 +206,7 @@ mod tests {
             );
         }
         for wrong in ["", "  ", "a b", "bash(git", "(x)"] {
-            assert!(wrong.parse::<Pattern>().is_err(), "{wrong}");
+            assert!(wrong.parse::<CallPattern>().is_err(), "{wrong}");
         }
     }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use windlass_agents::{
-    AgentToolCaller, Answer, BashOptions, Otherwise, Permission, Policy, Protected, Registry, RegistryBuilder,
+    AgentToolCaller, Answer, BashOptions, DefaultRule, Permission, PermissionPolicy, Protected, Registry,
+    RegistryBuilder,
 };
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall};
@@ -36,12 +37,12 @@ pub(crate) fn usual() -> RegistryBuilder {
 
 impl Scene {
     pub(crate) fn new() -> Scene {
-        Scene::with(usual(), Policy::new(Otherwise::Allow))
+        Scene::with(usual(), PermissionPolicy::new(DefaultRule::Allow))
     }
 
     /// With paths of the work folder that file tools leave alone.
     pub(crate) fn protecting(protected: impl FnOnce(&Path) -> Protected) -> Scene {
-        Scene::made(|work| usual().protect(protected(work)), Policy::new(Otherwise::Allow))
+        Scene::made(|work| usual().protect(protected(work)), PermissionPolicy::new(DefaultRule::Allow))
     }
 
     pub(crate) fn with(registry: RegistryBuilder, permission: impl Permission + 'static) -> Scene {

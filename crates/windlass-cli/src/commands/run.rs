@@ -122,12 +122,12 @@ fn tell_if_paused(global: &Global, args: &args::Run, store: &dyn Store, run: &Ar
     Ok(())
 }
 
-pub(crate) fn interrupted(global: &Global, run: &Arc<str>, ephemeral: bool, permitted: &str) -> Exit {
+pub(crate) fn interrupted(global: &Global, run: &Arc<str>, ephemeral: bool, flags: &str) -> Exit {
     match ephemeral {
         true => out::note("interrupted; nothing of the run is kept (--ephemeral)"),
         false => {
             // What was permitted was permitted to this process: whoever goes on says it anew.
-            let command = stores::command(global, &format!("resume {run}{permitted}"));
+            let command = stores::command(global, &format!("resume {run}{flags}"));
             out::note(&format!("interrupted; the run is kept. Go on with it:\n  {command}"));
         }
     }

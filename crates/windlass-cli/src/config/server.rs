@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use windlass_core::ServerLimits;
-use windlass_tools::outbound::{Range, Rule};
+use windlass_tools::outbound::{Range, OutboundRule};
 use windlass_value::Duration;
 
 use super::services::wrong_kind;
@@ -64,8 +64,8 @@ pub(crate) struct Server {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct OutboundRules {
-    pub allow: Vec<Rule>,
-    pub deny: Vec<Rule>,
+    pub allow: Vec<OutboundRule>,
+    pub deny: Vec<OutboundRule>,
 }
 
 /// What agents may do: nobody sits at the terminal of a server.
@@ -200,7 +200,7 @@ fn labels(value: toml::Value) -> Result<BTreeMap<String, String>, Failure> {
 fn outbound(value: toml::Value) -> Result<OutboundRules, Failure> {
     let mut rules = OutboundRules::default();
     for (key, value) in entries(value, OUTBOUND)? {
-        let read = |value| -> Result<Vec<Rule>, Failure> {
+        let read = |value| -> Result<Vec<OutboundRule>, Failure> {
             texts(value, &format!("outbound.{key}"))?.iter().map(|text| rule(text)).collect()
         };
         match key.as_str() {
@@ -212,7 +212,7 @@ fn outbound(value: toml::Value) -> Result<OutboundRules, Failure> {
     Ok(rules)
 }
 
-fn rule(text: &str) -> Result<Rule, Failure> {
+fn rule(text: &str) -> Result<OutboundRule, Failure> {
     text.parse().map_err(|bad: windlass_tools::outbound::BadRule| {
         Failure::usage(format!("in [server.outbound]: {}", bad.message)).hint(bad.hint)
     })

@@ -20,7 +20,7 @@ const PERMISSIONS: [(&[&str], &[&str], usize); 7] = [
 fn agents_do_what_they_are_permitted_to() {
     for (words, lines, refused) in PERMISSIONS {
         let world = World::new(&example("deploy-each.script.yaml"), Way::Scripted);
-        let done = world.run_as(&example("deploy-each.yaml"), &[&["--id", "one", "-q"], words].concat());
+        let done = world.run_with_permissions(&example("deploy-each.yaml"), &[&["--id", "one", "-q"], words].concat());
         // A refusal is a text for the model, which goes on.
         assert_eq!(done.exits(0).json()["output"]["status"], "completed", "{words:?}");
         assert_eq!(world.lines("deployed.txt"), lines, "{words:?}");

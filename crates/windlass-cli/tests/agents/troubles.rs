@@ -116,7 +116,7 @@ fn both(done: &Done) -> String {
 
 /// What was permitted was permitted to the process that is gone.
 #[test]
-fn the_way_on_has_the_permissions() {
+fn the_resume_hint_includes_the_permissions() {
     let place = Place::new();
     place.write("flow.yaml", "name: slow\nsteps: [{id: one, instructions: 'One.'}]\n");
     place.write("flow.script.yaml", "model: [{fault: hang}]\n");

@@ -75,11 +75,11 @@ impl World {
 
     /// Runs a workflow; waiting takes no time, and agents may do everything in their folder.
     pub(crate) fn run(&self, workflow: &Path, more: &[&str]) -> Done {
-        self.run_as(workflow, &[&["--yolo"], more].concat())
+        self.run_with_permissions(workflow, &[&["--yolo"], more].concat())
     }
 
     /// The same with permissions of its own.
-    pub(crate) fn run_as(&self, workflow: &Path, more: &[&str]) -> Done {
+    pub(crate) fn run_with_permissions(&self, workflow: &Path, more: &[&str]) -> Done {
         let scripted = format!("scripted:{}", self.script.display());
         let model = match self.way {
             Way::Scripted => &scripted,

@@ -199,5 +199,5 @@ words! {
     IdleReason { Wait = "wait", Retry = "retry" }
 
     /// The answer to an agent that wants to use a tool.
-    PermissionDecision { Allowed = "allowed", Always = "always", Refused = "refused" }
+    PermissionDecision { Allowed = "allowed", Always = "always", Denied = "refused" }
 }

@@ -10,7 +10,7 @@ use windlass_core::ErrorInfo;
 
 use super::request::Request;
 use super::uri::shown;
-use crate::outbound::Refused;
+use crate::outbound::OutboundRefusal;
 
 /// The definition asks for something that cannot be sent; `what` completes the code `BadRequest…`.
 pub(super) fn bad_request(what: &str, message: impl Display, hint: impl Into<Arc<str>>) -> ErrorInfo {
@@ -102,7 +102,7 @@ pub(super) fn secret_location(by: &Uri) -> ErrorInfo {
 /// No usable reply: refused, unknown host, broken off, bad certificate.
 pub(super) fn connection(method: &Method, uri: &Uri, error: &(dyn Error + 'static)) -> ErrorInfo {
     let chain = chain(error);
-    if let Some(refused) = Refused::among(&chain) {
+    if let Some(refused) = OutboundRefusal::among(&chain) {
         return refused.error(&format!("{method} {}", shown(uri)));
     }
     let reason = chain.last().map(ToString::to_string).unwrap_or_default();

@@ -22,7 +22,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// A rule that allows a name allows this, too. Other kinds are allowed by address alone.
-    pub(super) fn may_have_a_name(self) -> bool {
+    pub(super) fn can_be_allowed_by_name(self) -> bool {
         matches!(self, Kind::Loopback | Kind::Private | Kind::Shared)
     }
 }

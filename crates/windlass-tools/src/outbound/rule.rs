@@ -8,7 +8,7 @@ use super::host::Host;
 
 /// A place or a range: `10.1.0.0/16`, `127.0.0.1:9000`, `[fd00::1]:443`, `intranet.example`, `*.intranet.example:8443`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rule {
+pub struct OutboundRule {
     hosts: Hosts,
     /// None: every port.
     port: Option<u16>,
@@ -46,10 +46,10 @@ impl fmt::Display for BadRule {
 
 impl std::error::Error for BadRule {}
 
-impl FromStr for Rule {
+impl FromStr for OutboundRule {
     type Err = BadRule;
 
-    fn from_str(text: &str) -> Result<Rule, BadRule> {
+    fn from_str(text: &str) -> Result<OutboundRule, BadRule> {
         let bad =
             |why: &str, hint: &str| BadRule { message: format!("`{text}` is no place: {why}"), hint: hint.to_owned() };
         let text = text.trim();
@@ -59,7 +59,7 @@ impl FromStr for Rule {
         if let Some((address, bits)) = text.split_once('/') {
             let range = Range::within(address, bits);
             let range = range.map_err(|(why, hint)| bad(&why, hint.as_deref().unwrap_or(FORMS)))?;
-            return Ok(Rule { hosts: Hosts::Range(range), port: None });
+            return Ok(OutboundRule { hosts: Hosts::Range(range), port: None });
         }
         // An IPv6 address without brackets has colons of its own.
         let (host, port) = match text.parse::<Ipv6Addr>() {
@@ -79,7 +79,7 @@ impl FromStr for Rule {
             (Some(Host::Name(name) | Host::Local(name)), true) => Hosts::Below(name),
             _ => return Err(bad("it is neither a name nor an address in its usual spelling", FORMS)),
         };
-        Ok(Rule { hosts, port })
+        Ok(OutboundRule { hosts, port })
     }
 }
 
@@ -132,14 +132,14 @@ impl FromStr for Range {
     }
 }
 
-impl Rule {
+impl OutboundRule {
     /// Exactly this place.
-    pub(super) fn of_place(host: &str, port: u16) -> Option<Rule> {
+    pub(super) fn of_place(host: &str, port: u16) -> Option<OutboundRule> {
         let hosts = match Host::of(host)? {
             Host::Address(address) => Hosts::Range(Range::one(address)),
             Host::Name(name) | Host::Local(name) => Hosts::Name(name),
         };
-        Some(Rule { hosts, port: Some(port) })
+        Some(OutboundRule { hosts, port: Some(port) })
     }
 
     fn covers_port(&self, port: u16) -> bool {

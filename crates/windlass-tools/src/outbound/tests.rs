@@ -2,7 +2,7 @@ use std::sync::Mutex;
 
 use super::*;
 
-fn rules(texts: &[&str]) -> Vec<Rule> {
+fn rules(texts: &[&str]) -> Vec<OutboundRule> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
@@ -190,7 +190,7 @@ async fn rules_open_and_close() {
 }
 
 #[tokio::test]
-async fn the_operators_own_places_are_trusted_and_nothing_else() {
+async fn only_configured_hosts_are_trusted() {
     let base = server(&[], &["10.0.0.9"]);
     let urls = ["http://10.0.0.5:8080/v1", "https://models.example/x", "http://10.0.0.9/", "http://169.254.169.254/"];
     for (host, port, answer, expected) in [
@@ -205,12 +205,12 @@ async fn the_operators_own_places_are_trusted_and_nothing_else() {
         ("169.254.169.254", 80, "", "169.254.169.254:80"),
     ] {
         let answer: Vec<&str> = answer.split_whitespace().collect();
-        let outbound = base.trusting(urls).with_resolver(Changing::new(&[&answer]));
+        let outbound = base.with_trusted_urls(urls).with_resolver(Changing::new(&[&answer]));
         let said = said(&outbound, host, port).await;
         assert!(said.contains(expected), "{host}:{port}: {said}");
     }
     assert!(said(&base, "10.0.0.5", 8080).await.contains("not public"), "the policy it came from is as it was");
-    assert_eq!(said(&base.trusting_place("10.0.0.5", 5432), "10.0.0.5", 5432).await, "10.0.0.5:5432");
+    assert_eq!(said(&base.with_trusted_host("10.0.0.5", 5432), "10.0.0.5", 5432).await, "10.0.0.5:5432");
 }
 
 #[tokio::test]
@@ -226,7 +226,7 @@ async fn a_refusal_says_what_and_how_to_allow_it() {
         let answer: Vec<&str> = answer.split_whitespace().collect();
         let outbound = server(&[], &["9.9.9.9"]).with_resolver(Changing::new(&[&answer]));
         let error = outbound.addresses(host, 81).await.unwrap_err();
-        let told = error.get_ref().unwrap().downcast_ref::<Refused>().unwrap().error("x");
+        let told = error.get_ref().unwrap().downcast_ref::<OutboundRefusal>().unwrap().error("x");
         assert_eq!((&*told.code, &*told.kind, told.replied), ("BlockedAddress", "input", false));
         assert!(told.message.contains(message), "{}", told.message);
         assert!(told.hint.as_ref().unwrap().contains(hint), "{:?}", told.hint);
@@ -250,7 +250,7 @@ fn lines_that_are_no_rules() {
         ("a b", "usual spelling"),
         ("", "usual spelling"),
     ] {
-        let wrong = text.parse::<Rule>().unwrap_err();
+        let wrong = text.parse::<OutboundRule>().unwrap_err();
         assert!(format!("{} {}", wrong.message, wrong.hint).contains(why), "{text}: {wrong:?}");
     }
 }

@@ -15,7 +15,7 @@ use windlass_core::ErrorInfo;
 
 use super::failure::Failure;
 use crate::credentials::Credential;
-use crate::outbound::{Outbound, Refused};
+use crate::outbound::{Outbound, OutboundRefusal};
 use crate::tls;
 
 const HINT: &str = "postgres://user:password@host:5432/database?sslmode=require, or a JSON object with host, port, user, \
@@ -85,7 +85,7 @@ fn port(config: &Config, at: usize) -> u16 {
 }
 
 /// What these facts may lead to: what whoever runs the engine has written as a credential is no definition's choice.
-pub(super) fn outbound(base: &Outbound, config: &Config, facts: &Credential) -> Outbound {
+pub(super) fn outbound_policy(base: &Outbound, config: &Config, facts: &Credential) -> Outbound {
     if base.is_open() || !facts.is_known() {
         return base.clone();
     }
@@ -98,19 +98,19 @@ pub(super) fn outbound(base: &Outbound, config: &Config, facts: &Credential) -> 
     if all_files && config.get_hostaddrs().is_empty() {
         return Outbound::open();
     }
-    named.chain(fixed).fold(base.clone(), |outbound, (host, port)| outbound.trusting_place(&host, port))
+    named.chain(fixed).fold(base.clone(), |outbound, (host, port)| outbound.with_trusted_host(&host, port))
 }
 
 /// With an address for each host, so that the client resolves nothing itself.
-pub(super) async fn checked(config: &Config, outbound: &Outbound, place: &str) -> Result<Config, Failure> {
+pub(super) async fn resolve_hosts(config: &Config, outbound: &Outbound, place: &str) -> Result<Config, Failure> {
     let mut config = config.clone();
     if outbound.is_open() {
         return Ok(config);
     }
-    let refused = |refused: &Refused| Failure::from(refused.error(&format!("Postgres at {place}")));
+    let refused = |refused: &OutboundRefusal| Failure::from(refused.error(&format!("Postgres at {place}")));
     let addresses = async |host: &str, port: u16| {
         let found = outbound.addresses(host, port).await;
-        found.map_err(|error| match Refused::of(&error) {
+        found.map_err(|error| match OutboundRefusal::of(&error) {
             Some(reason) => refused(reason),
             None => Failure::unreachable(place, &error.to_string()),
         })
@@ -131,7 +131,7 @@ pub(super) async fn checked(config: &Config, outbound: &Outbound, place: &str) -
                 }
             }
             Host::Unix(path) => {
-                let reason = outbound.refuse_file(&path.display().to_string());
+                let reason = outbound.check_file(&path.display().to_string());
                 return reason.map_or(Ok(config), |reason| Err(refused(&reason)));
             }
         }

@@ -10,7 +10,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, Statement};
 
 use super::PostgresOptions;
-use super::connect::{Tls, checked, outbound, place, target};
+use super::connect::{Tls, resolve_hosts, outbound_policy, place, target};
 use super::failure::Failure;
 use super::rows::{self, Reader};
 use crate::credentials::Credential;
@@ -34,7 +34,7 @@ impl Pools {
         let slots = Arc::new(Semaphore::new(options.max_connections.max(1)));
         let connect_timeout = options.connect_timeout.to_std();
         let place = place(&config, facts);
-        let outbound = outbound(&options.outbound, &config, facts);
+        let outbound = outbound_policy(&options.outbound, &config, facts);
         let pool = Arc::new(Pool { place, config, tls, outbound, slots, connect_timeout, idle: Mutex::default() });
         if pools.len() >= MAX_POOLS {
             pools.remove(0);
@@ -82,7 +82,7 @@ impl Pool {
 
     async fn connect(&self) -> Result<Connection, Failure> {
         let connecting = async {
-            let config = checked(&self.config, &self.outbound, &self.place).await?;
+            let config = resolve_hosts(&self.config, &self.outbound, &self.place).await?;
             config.connect(self.tls.clone()).await.map_err(|error| Failure::from_connecting(error, &self.place))
         };
         let connected = tokio::time::timeout(self.connect_timeout, connecting).await;

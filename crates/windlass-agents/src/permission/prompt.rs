@@ -6,24 +6,24 @@ use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 
 /// Somebody who answers. It may take as long as it takes.
-pub trait Prompt: Send + Sync {
+pub trait PermissionPrompt: Send + Sync {
     /// The line that was answered; None if nobody is there.
     fn ask(&self, question: &str) -> io::Result<Option<String>>;
 }
 
 /// The terminal of this process: it asks on standard error and reads standard input.
-pub struct Terminal;
+pub struct TerminalPrompt;
 
-impl Terminal {
+impl TerminalPrompt {
     /// Whether somebody can be asked at all.
     pub fn is_there() -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 }
 
-impl Prompt for Terminal {
+impl PermissionPrompt for TerminalPrompt {
     fn ask(&self, question: &str) -> io::Result<Option<String>> {
-        if !Terminal::is_there() {
+        if !TerminalPrompt::is_there() {
             return Ok(None);
         }
         let mut errors = io::stderr().lock();
@@ -39,7 +39,7 @@ impl Prompt for Terminal {
 
 /// Waits for the answer on a thread of its own: one that nobody answers any more must not keep the program from ending.
 /// The next question is for when this one is answered, also if nobody wants its answer any more.
-pub(super) async fn answer(prompt: Arc<dyn Prompt>, question: String, one: OwnedMutexGuard<()>) -> Option<String> {
+pub(super) async fn ask_on_thread(prompt: Arc<dyn PermissionPrompt>, question: String, one: OwnedMutexGuard<()>) -> Option<String> {
     let (send, answered) = tokio::sync::oneshot::channel();
     let asking = std::thread::Builder::new().name("permission".to_owned()).spawn(move || {
         // Whoever has asked may be gone.
