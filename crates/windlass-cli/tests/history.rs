@@ -158,7 +158,7 @@ fn a_definition_is_drawn_for_programs() {
 }
 
 #[test]
-fn turns_that_were_dropped_are_told() {
+fn dropped_iterations_are_reported() {
     let place = Place::new();
     place.write("flow.json", counting(90, "PT1S"));
     place.write("windlass.toml", "[limits]\nhistory_first_turns = 10\nhistory_newest_turns = 20\n");

@@ -61,7 +61,7 @@ limits! {
     /// Tool calls of one agent reply that run at once.
     max_agent_tool_concurrency: u64 = 10,
     /// Results that a condition loop keeps for its output; older ones are counted as dropped.
-    loop_results_kept: u64 = 1_000,
+    max_loop_results: u64 = 1_000,
     /// Results of a loop over items are stored in chunks of this many.
     loop_chunk_items: u64 = 1_024,
     /// From this turn on, turns that only compute are published as one progress event per slice.
@@ -164,7 +164,7 @@ limits! {
     /// Ticks or computed turns between two snapshots.
     snapshot_interval: u64 = 4_000,
     /// Bytes of one run's journal after which ticks before the oldest kept snapshot may go.
-    journal_bytes_kept: u64 = 67_108_864,
+    max_journal_bytes: u64 = 67_108_864,
 }
 
 limits! {

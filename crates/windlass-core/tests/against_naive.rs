@@ -13,7 +13,7 @@ use windlass_core::{Limits, Program, Status};
 use windlass_value::{IterationRecords, Value};
 
 fn limits(tight: bool, kept: u64) -> Limits {
-    let limits = Limits { loop_results_kept: kept, ..Limits::default() };
+    let limits = Limits { max_loop_results: kept, ..Limits::default() };
     match tight {
         false => limits,
         true => Limits { loop_chunk_items: 2, slice_iterations: 2, slice_items: 7, max_inline_bytes: 30, ..limits },

@@ -195,7 +195,7 @@ proptest! {
     #[test]
     fn disturbances_and_slices_do_not_change_the_end(seed: u64, depth in 0u32..4) {
         let plain = program(seed, Profile::Steady, depth, false);
-        let sliced = Limits { loop_results_kept: Limits::default().loop_results_kept, ..tight_limits(seed) };
+        let sliced = Limits { max_loop_results: Limits::default().max_loop_results, ..tight_limits(seed) };
         let sliced = random_program(seed, Profile::Steady, depth, sliced);
         prop_assume!(!grows_without_bound(&plain, seed, input()));
         let (plain, disturbed) = (whole_run(&plain, seed, 0), whole_run(&sliced, seed, 15));

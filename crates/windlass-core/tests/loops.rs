@@ -769,7 +769,7 @@ fn a_long_computation_is_cut_into_slices_with_the_same_result() {
 #[test]
 fn memory_and_tick_cost_do_not_grow_with_completed_iterations() {
     for each_item in [false, true] {
-        let limits = Limits { loop_results_kept: 10, loop_chunk_items: 4, ..Limits::default() };
+        let limits = Limits { max_loop_results: 10, loop_chunk_items: 4, ..Limits::default() };
         let program = looped_with(limits, |b, id| {
             let items = range(b, 600);
             let body =

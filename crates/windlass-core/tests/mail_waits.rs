@@ -538,7 +538,7 @@ fn long(iterations: u64) -> Program {
         vec![hub, looping]
     });
     b.at(root).hidden = true;
-    b.load_with(Limits { loop_results_kept: 5, ..Limits::default() })
+    b.load_with(Limits { max_loop_results: 5, ..Limits::default() })
 }
 
 #[test]

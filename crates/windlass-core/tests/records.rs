@@ -21,7 +21,7 @@ fn recorded(sim: &Sim) -> IterationRecords {
 }
 
 /// Every turn writes down its item and how its two actions ended.
-fn recording(in_flight: u64, keep: Keep, on_iteration_failure: IterationFailure) -> Program {
+fn recording(in_flight: u64, keep: RecordRetention, on_iteration_failure: IterationFailure) -> Program {
     looped(|b, id| {
         let items = range(b, 3);
         let body = b.node(id, "body", |b, id| {
@@ -39,7 +39,7 @@ fn recording(in_flight: u64, keep: Keep, on_iteration_failure: IterationFailure)
 
 #[test]
 fn every_iteration_is_recorded_in_index_order() {
-    let program = recording(3, Keep::All, IterationFailure::FailAtEnd);
+    let program = recording(3, RecordRetention::All, IterationFailure::FailAtEnd);
     let mut sim = begun(&program);
     sim.succeed("loop[2].body.one", 1u32).fail("loop[1].body.one").succeed("loop[0].body.one", 1u32);
     let expected = r#"[[0, "succeeded", "succeeded"], [1, "failed", "skipped"], [2, "succeeded", "succeeded"]]"#;
@@ -48,7 +48,7 @@ fn every_iteration_is_recorded_in_index_order() {
 
 #[test]
 fn the_last_iteration_by_index_is_recorded() {
-    let program = recording(3, Keep::Last, IterationFailure::Count);
+    let program = recording(3, RecordRetention::Last, IterationFailure::Count);
     let mut sim = begun(&program);
     sim.fail("loop[2].body.one").succeed("loop[1].body.one", 1u32).succeed("loop[0].body.one", 1u32);
     assert_eq!(recorded(&sim), IterationRecords::Last(json(r#"[2, "failed", "skipped"]"#)));
@@ -56,7 +56,7 @@ fn the_last_iteration_by_index_is_recorded() {
 
 #[test]
 fn an_iteration_that_stops_the_loop_is_recorded_and_a_cancelled_one_is_not() {
-    let program = recording(2, Keep::All, IterationFailure::Stop { running_finish: false });
+    let program = recording(2, RecordRetention::All, IterationFailure::Stop { running_finish: false });
     let mut sim = begun(&program);
     sim.fail("loop[1].body.one").pass(secs(30));
     assert_eq!(recorded(&sim), IterationRecords::All(json(r#"[null, [1, "failed", "skipped"]]"#)));
@@ -64,7 +64,7 @@ fn an_iteration_that_stops_the_loop_is_recorded_and_a_cancelled_one_is_not() {
 
 #[test]
 fn iterations_allowed_to_finish_are_recorded() {
-    let program = recording(2, Keep::All, IterationFailure::Stop { running_finish: true });
+    let program = recording(2, RecordRetention::All, IterationFailure::Stop { running_finish: true });
     let mut sim = begun(&program);
     sim.fail("loop[0].body.one").succeed("loop[1].body.one", 1u32);
     let expected = r#"[[0, "failed", "skipped"], [1, "succeeded", "succeeded"]]"#;
@@ -73,7 +73,7 @@ fn iterations_allowed_to_finish_are_recorded() {
 
 #[test]
 fn a_loop_without_iterations_records_nothing() {
-    for (keep, expected) in [(Keep::Last, IterationRecords::Last(Value::Null)), (Keep::All, IterationRecords::All(json("[]")))] {
+    for (keep, expected) in [(RecordRetention::Last, IterationRecords::Last(Value::Null)), (RecordRetention::All, IterationRecords::All(json("[]")))] {
         let program = looped(|b, id| {
             let items = range(b, 0);
             let records = Some(Records::new(b.expr("1"), keep));
@@ -87,7 +87,7 @@ fn a_loop_without_iterations_records_nothing() {
 fn a_record_that_cannot_be_made_fails_the_loop_unless_it_ends_anyway() {
     let with = |fails: bool| {
         let program = looped(|b, id| {
-            let records = Some(Records::new(b.expr(r#"{"$fail": "no record"}"#), Keep::All));
+            let records = Some(Records::new(b.expr(r#"{"$fail": "no record"}"#), RecordRetention::All));
             Loop { records, ..repeat(3, if fails { b.effect(id, "body", "1") } else { b.evaluate(id, "body", "1") }) }
         });
         let mut sim = Sim::new(&program, Box::new(|_, _, _| Reply::fail()));
@@ -103,7 +103,7 @@ fn records_of_long_loops_do_not_stay_in_memory() {
     let limits = Limits { loop_chunk_items: 10, ..Limits::default() };
     let program = looped_with(limits, |b, id| {
         let items = range(b, 2_005);
-        let records = Some(Records::new(b.expr(r#"[{"$turn": "item"}, {"$text": 50}]"#), Keep::All));
+        let records = Some(Records::new(b.expr(r#"[{"$turn": "item"}, {"$text": 50}]"#), RecordRetention::All));
         Loop { records, collect: Collect::Last, ..each(items, 4, b.evaluate(id, "body", "1")) }
     });
     let mut sim = Sim::new(&program, support::world::echo());

@@ -139,13 +139,13 @@ fn a_join_over_kinds_fires_with_one_event_for_each_need() {
         )
     };
     let cases: [Case; 9] = [
-        ("A B", None, Keep, &["A 1", "B 2"], vec![a_b.into()], 0, ""),
-        ("A B", None, Keep, &["B 2", "A 1"], vec![a_b.into()], 0, ""),
-        ("B A A", None, Keep, &["A 2", "B 1", "A 3"], vec![b_a_a.into()], 0, ""),
+        ("A B", None, RecordRetention, &["A 1", "B 2"], vec![a_b.into()], 0, ""),
+        ("A B", None, RecordRetention, &["B 2", "A 1"], vec![a_b.into()], 0, ""),
+        ("B A A", None, RecordRetention, &["A 2", "B 1", "A 3"], vec![b_a_a.into()], 0, ""),
         (
             "A B",
             None,
-            Keep,
+            RecordRetention,
             &["A 1", "A 3", "B 2", "B 4"],
             vec![a_b.into(), a_b.replace('2', "4").replace('1', "3")],
             0,
@@ -157,13 +157,13 @@ fn a_join_over_kinds_fires_with_one_event_for_each_need() {
         (
             "A B",
             Some("order"),
-            Keep,
+            RecordRetention,
             &[r#"A {"order":1,"n":1}"#, r#"A {"order":2,"n":1}"#, r#"B {"order":2,"n":2}"#, r#"B {"order":1,"n":3}"#],
             vec![keyed(2, 2), keyed(1, 3)],
             0,
             "",
         ),
-        ("A B", Some("order"), Keep, &[r#"A {"order":1}"#, "B 2", r#"B {"order":null}"#], vec![], 0, ""),
+        ("A B", Some("order"), RecordRetention, &[r#"A {"order":1}"#, "B 2", r#"B {"order":null}"#], vec![], 0, ""),
     ];
     for (needs, key, surplus, events, expected, dropped, code) in cases {
         let program = joining(every(needs, key, surplus), "A B");

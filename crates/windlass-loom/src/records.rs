@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::plan::{Keep, NodeId, NodeKind, Records, Source};
+use windlass_core::plan::{RecordRetention, NodeId, NodeKind, Records, Source};
 use windlass_syntax::Span;
 use windlass_value::{Mode, Value};
 
@@ -51,8 +51,8 @@ impl Compiler<'_> {
             let node = self.plan.node(id);
             let NodeKind::Loop(looping) = &node.kind else { continue };
             let keep = match looping.source {
-                Source::Each(_) => Keep::All,
-                Source::Repeat => Keep::Last,
+                Source::Each(_) => RecordRetention::All,
+                Source::Repeat => RecordRetention::Last,
             };
             let span = Span::new(node.span.start as usize, node.span.end as usize);
             let mut of = if listed { self.plan.node(looping.body).kind.children() } else { Vec::new() };

@@ -12,7 +12,7 @@ const RUN_BATCH_SIZE: u32 = 256;
 
 /// What removing has freed, or would free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cleaned {
+pub struct CleanupReport {
     pub runs: u64,
     pub blobs: u64,
     pub bytes: u64,
@@ -33,30 +33,30 @@ pub fn removable(store: &dyn Store, before: Timestamp) -> Result<Vec<Removable>,
 
 /// Removes the runs that have ended before a time, each together with all below it, and what nobody else has written of
 /// what they have stored. Step by step: others can write in between, and what was interrupted is taken up again.
-pub fn clean(store: &dyn Store, before: Timestamp) -> Result<Cleaned, RuntimeError> {
-    let mut cleaned = Cleaned::default();
-    sweep(store, &mut cleaned)?;
+pub fn clean_runs(store: &dyn Store, before: Timestamp) -> Result<CleanupReport, RuntimeError> {
+    let mut report = CleanupReport::default();
+    sweep_blobs(store, &mut report)?;
     let mut after = 0;
     loop {
         let page = store.removable(before, after, RUN_BATCH_SIZE)?;
-        let Some(last) = page.last() else { return Ok(cleaned) };
+        let Some(last) = page.last() else { return Ok(report) };
         after = last.number;
         let runs: Vec<Arc<str>> = page.into_iter().map(|found| found.run).collect();
         let mut left = &runs[..];
         while !left.is_empty() {
             let removed = store.remove_all(left, before)?;
-            cleaned.runs += removed.runs;
+            report.runs += removed.runs;
             left = &left[removed.done..];
-            sweep(store, &mut cleaned)?;
+            sweep_blobs(store, &mut report)?;
         }
     }
 }
 
-fn sweep(store: &dyn Store, cleaned: &mut Cleaned) -> Result<(), RuntimeError> {
+fn sweep_blobs(store: &dyn Store, report: &mut CleanupReport) -> Result<(), RuntimeError> {
     loop {
         let swept = store.sweep()?;
-        cleaned.blobs += swept.blobs;
-        cleaned.bytes += swept.bytes;
+        report.blobs += swept.blobs;
+        report.bytes += swept.bytes;
         if !swept.more {
             return Ok(());
         }

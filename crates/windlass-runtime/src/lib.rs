@@ -23,7 +23,7 @@ mod tool;
 mod workers;
 
 pub use blobs::BlobCache;
-pub use clean::{Cleaned, clean, removable};
+pub use clean::{CleanupReport, clean_runs, removable};
 pub use clock::{Clock, real_now};
 pub use codec::{decode_plan, decode_state};
 pub use control_loop::{ControlLoop, Exit};

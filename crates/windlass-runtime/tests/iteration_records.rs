@@ -5,12 +5,12 @@ use crate::support;
 use std::sync::Arc;
 
 use support::{World, engine, in_time, in_virtual_time, json, loom};
-use windlass_core::plan::{ExpressionSource, Keep, NodeKind, Plan, Records, SourceSpan};
+use windlass_core::plan::{ExpressionSource, RecordRetention, NodeKind, Plan, Records, SourceSpan};
 use windlass_store::MemoryStore;
 use windlass_value::{Mode, Value};
 
 /// Lets a loop of a plan write down its body's actions.
-fn recording(mut plan: Plan, name: &str, actions: &[&str], keep: Keep) -> Plan {
+fn recording(mut plan: Plan, name: &str, actions: &[&str], keep: RecordRetention) -> Plan {
     let source = Value::list(actions.iter().map(|action| Value::from(format!("@actions('{action}')"))).collect());
     let span = SourceSpan::default();
     let value = plan.add_expression(ExpressionSource { language: "wdl".into(), source, mode: Mode::Value, span });
@@ -42,7 +42,7 @@ const EACH: &str = r#"{"actions": {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreach_records_every_action_of_all_iterations() {
-    let plan = recording(loom(EACH), "each", &["ask", "after", "handle", "choose", "maybe"], Keep::All);
+    let plan = recording(loom(EACH), "each", &["ask", "after", "handle", "choose", "maybe"], RecordRetention::All);
     let seen = output_of(plan).await.get("seen").cloned().expect("seen");
     let recorded: Vec<(String, String, Vec<String>)> = seen
         .as_list()
@@ -51,11 +51,7 @@ async fn a_foreach_records_every_action_of_all_iterations() {
         .map(|action| {
             let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
             let iterations = action.get("outputs").and_then(Value::as_list).expect("a record for each turn");
-            (
-                text(action, "name"),
-                text(action, "status"),
-                iterations.iter().map(|iteration| text(iteration, "status")).collect(),
-            )
+            (text(action, "name"), text(action, "status"), iterations.iter().map(|iteration| text(iteration, "status")).collect())
         })
         .collect();
     let expected = [
@@ -67,11 +63,7 @@ async fn a_foreach_records_every_action_of_all_iterations() {
     ];
     assert_eq!(
         recorded,
-        expected.map(|(name, status, iterations)| (
-            name.to_owned(),
-            status.to_owned(),
-            iterations.map(str::to_owned).to_vec()
-        ))
+        expected.map(|(name, status, iterations)| (name.to_owned(), status.to_owned(), iterations.map(str::to_owned).to_vec()))
     );
 }
 
@@ -84,7 +76,7 @@ const UNTIL: &str = r#"{"actions": {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_condition_loop_records_the_actions_of_its_last_iteration() {
-    let plan = recording(loom(UNTIL), "loop", &["note"], Keep::Last);
+    let plan = recording(loom(UNTIL), "loop", &["note"], RecordRetention::Last);
     assert_eq!(output_of(plan).await, json(r#"{"seen": ["note", 2, 1]}"#));
 }
 
@@ -110,6 +102,6 @@ async fn records_may_be_many_and_large() {
         "seen": {"type": "compose", "inputs": ["@length(result('each')[0].outputs)", "@result('each')[0].outputs[2499].outputs"],
             "runAfter": {"each": ["Succeeded"]}}},
         "outputs": {"seen": "@outputs('seen')"}}"#;
-    let plan = recording(loom(text), "each", &["note"], Keep::All);
+    let plan = recording(loom(text), "each", &["note"], RecordRetention::All);
     assert_eq!(output_of(plan).await, json(r#"{"seen": [2500, "01234567890123456789012345678901234567892499"]}"#));
 }

@@ -374,10 +374,10 @@ async fn what_cannot_be_done_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_journal_no_longer_keeps_cannot_be_restarted() {
+async fn a_trimmed_part_of_the_journal_cannot_be_restarted() {
     let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
     let base = shop.options();
-    let limits = windlass_core::Limits { journal_bytes_kept: 4_000, snapshot_interval: 5, ..base.limits.clone() };
+    let limits = windlass_core::Limits { max_journal_bytes: 4_000, snapshot_interval: 5, ..base.limits.clone() };
     let engine = support::engine_with(&store, windlass_runtime::EngineOptions { limits, ..base });
     let plan = loom(&SEQUENCE.replace("'total'), 8)", "'total'), 80)"));
     let old = shop.old_run(&engine, &[plan]).await;

@@ -126,7 +126,7 @@ fn bytes_under_a_wrong_name_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn finished_runs_go_with_their_values_and_open_ones_go_on() {
+async fn cleaning_removes_finished_runs_with_their_values_and_keeps_open_ones() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let mut done = begin(&store, &world, "done").await;
     world.open("done");
@@ -139,7 +139,7 @@ async fn finished_runs_go_with_their_values_and_open_ones_go_on() {
     assert!(removable(&*store, real_now().min(later) - Duration::from_secs(60)).expect("read").is_empty(), "too young");
     let found = removable(&*store, later).expect("read");
     assert_eq!(found.iter().map(|one| &*one.run).collect::<Vec<_>>(), ["done"]);
-    let cleaned = clean(&*store, later).expect("cleaned");
+    let cleaned = clean_runs(&*store, later).expect("cleaned");
     assert_eq!(cleaned.runs, 1);
     let shared = stored_in(&events(&*store, "open"));
     let there = |stored: &Stored| store.blob(&stored.hash).expect("read").is_some();
@@ -150,7 +150,7 @@ async fn finished_runs_go_with_their_values_and_open_ones_go_on() {
     let report = in_time(open.wait()).await.expect("an end");
     assert_eq!(report.status, Status::Succeeded);
     assert!(shown(&*store, &report).contains(&"x".repeat(LARGE)));
-    let cleaned = clean(&*store, real_now() + Duration::from_secs(1)).expect("cleaned");
+    let cleaned = clean_runs(&*store, real_now() + Duration::from_secs(1)).expect("cleaned");
     assert!(cleaned.runs == 1 && cleaned.bytes > 2 * LARGE as u64, "{cleaned:?}");
     assert!(!shared.iter().any(there), "nobody needs them any more");
     assert!(store.runs(&RunFilter::default(), None, 9).expect("read").is_empty());

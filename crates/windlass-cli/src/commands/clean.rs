@@ -1,6 +1,6 @@
 //! `windlass clean`
 
-use windlass_runtime::{Cleaned, clean as remove, real_now, removable};
+use windlass_runtime::{CleanupReport, clean as remove, real_now, removable};
 use windlass_store::Removable;
 use windlass_value::{Timestamp, Value};
 
@@ -40,8 +40,8 @@ fn show_found(global: &Global, found: &[Removable]) -> Result<(), Failure> {
     out::print(&format!("{} would go, {} would be freed", text::count(runs, "run"), text::bytes(bytes)))
 }
 
-fn show_cleaned(global: &Global, cleaned: Cleaned) -> Result<(), Failure> {
-    let Cleaned { runs, blobs, bytes } = cleaned;
+fn show_cleaned(global: &Global, cleaned: CleanupReport) -> Result<(), Failure> {
+    let CleanupReport { runs, blobs, bytes } = cleaned;
     if global.json {
         let fields = [("runs", runs), ("blobs", blobs), ("bytes", bytes)];
         return out::print_json(&Value::object(fields.map(|(name, number)| (name, Value::from(number)))));

@@ -50,7 +50,7 @@ fn loops(global: &Global, store: &dyn Store, row: &RunRow) -> Result<Exit, Failu
 }
 
 fn page(global: &Global, store: &dyn Store, run: &str, path: &str, args: &args::IterationsArgs) -> Result<Exit, Failure> {
-    let IterationPage { iterations: turns, not_kept: missing, next } = iterations_page(store, run, path, args.from, args.limit, args.failed)?;
+    let IterationPage { iterations: turns, missing, next } = iterations_page(store, run, path, args.from, args.limit, args.failed)?;
     if turns.is_empty() {
         known(store, run, path)?;
     }

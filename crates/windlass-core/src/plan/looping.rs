@@ -97,7 +97,7 @@ fn is_false(flag: &bool) -> bool {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Records {
     pub value: ExprId,
-    pub keep: Keep,
+    pub keep: RecordRetention,
     /// The nodes inside the loop whose records the value's entries are, in order: those can be read by name when the loop
     /// has ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -109,13 +109,13 @@ pub struct Records {
 
 impl Records {
     /// Of nothing that has a name.
-    pub fn new(value: ExprId, keep: Keep) -> Records {
+    pub fn new(value: ExprId, keep: RecordRetention) -> Records {
         Records { value, keep, of: Vec::new(), listed: None }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Keep {
+pub enum RecordRetention {
     /// Only the last turn's, by index.
     Last,
     /// Every turn's, in index order.

@@ -18,7 +18,7 @@ use windlass_value::{BlobHash, Duration, Mode, Value};
 
 pub use graph::{After, Branch, Case, Child, Ending, Graph, OnFailure, Pick, Test};
 pub use looping::{
-    Budget, CALLS, Check, Collect, Exhausted, Keep, Loop, LoopLimits, MONEY, Records, Source, Stall, TIME, IterationFailure,
+    Budget, CALLS, Check, Collect, Exhausted, RecordRetention, Loop, LoopLimits, MONEY, Records, Source, Stall, TIME, IterationFailure,
     IterationPath,
 };
 pub use mail::{Mailbox, Post};

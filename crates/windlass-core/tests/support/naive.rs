@@ -609,8 +609,8 @@ impl<'p> Naive<'p> {
         self.loops.insert(path.to_owned(), (iterations, reason.to_owned()));
         if let (Some(records), 1) = (&looping.records, self.envs.len()) {
             let kept = match records.keep {
-                Keep::Last => IterationRecords::Last(told.records.pop().unwrap_or_default()),
-                Keep::All => IterationRecords::All(Value::list(std::mem::take(&mut told.records))),
+                RecordRetention::Last => IterationRecords::Last(told.records.pop().unwrap_or_default()),
+                RecordRetention::All => IterationRecords::All(Value::list(std::mem::take(&mut told.records))),
             };
             self.records.insert(self.program.node(id).name.to_string(), kept);
         }
@@ -636,7 +636,7 @@ impl<'p> Naive<'p> {
         };
         let iterations = told.outputs.len();
         let mut kept: VecDeque<Value> = told.outputs.into();
-        while kept.len() as u64 > self.program.limits.loop_results_kept {
+        while kept.len() as u64 > self.program.limits.max_loop_results {
             kept.pop_front();
         }
         let dropped = iterations - kept.len();

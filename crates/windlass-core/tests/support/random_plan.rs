@@ -72,7 +72,7 @@ pub(crate) fn random_plan(seed: u64, profile: Profile, depth: u32) -> Builder {
 pub(crate) fn tight_limits(seed: u64) -> Limits {
     let mut rng = Rng::new(seed ^ 0x11_4175);
     Limits {
-        loop_results_kept: 1 + rng.below(4),
+        max_loop_results: 1 + rng.below(4),
         loop_chunk_items: 1 + rng.below(4),
         loop_quiet_from_iteration: rng.below(5),
         slice_iterations: 1 + rng.below(4),
@@ -561,7 +561,7 @@ impl Maker {
     /// Of turns side by side, which record fails first is a matter of time.
     fn records(&mut self, around: &Around, strict: bool) -> Records {
         let value = if strict { self.b.expr(r#"{"of": {"$turn": "item"}}"#) } else { self.value(around) };
-        Records::new(value, *self.rng.pick(&[Keep::Last, Keep::All]))
+        Records::new(value, *self.rng.pick(&[RecordRetention::Last, RecordRetention::All]))
     }
 
     /// What is kept of a turn, whatever became of it.

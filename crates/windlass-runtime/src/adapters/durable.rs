@@ -84,7 +84,7 @@ impl<A: Adapter> Durable<A> {
         let (body, state_hash) = codec::state_bytes(state);
         self.snapshot_at = (state.ticks, state.iterations);
         self.bytes += body.len() as u64;
-        if self.bytes > self.post.options.limits.journal_bytes_kept {
+        if self.bytes > self.post.options.limits.max_journal_bytes {
             // All but the newest kept snapshot, and what came before it, may go.
             self.trim_before = self.snapshots.last().copied();
             self.snapshots.clear();

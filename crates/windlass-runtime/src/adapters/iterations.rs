@@ -90,12 +90,12 @@ fn pack(path: &Arc<str>, iterations: Vec<IterationRecord>, limits: &Limits) -> V
     let mut groups: Vec<((bool, u64), Vec<IterationRecord>)> = Vec::new();
     for iteration in iterations {
         let first = iteration.index < limits.history_first_iterations;
-        let fate = (iteration.status.is_bad(), if first { 0 } else { 1 + iteration.index / TRIM_INTERVAL });
+        let retention_group = (iteration.status.is_bad(), if first { 0 } else { 1 + iteration.index / TRIM_INTERVAL });
         match groups.last_mut() {
-            Some((same, group)) if *same == fate && group.last().is_some_and(|last| last.index + 1 == iteration.index) => {
+            Some((same, group)) if *same == retention_group && group.last().is_some_and(|last| last.index + 1 == iteration.index) => {
                 group.push(iteration);
             }
-            _ => groups.push((fate, vec![iteration])),
+            _ => groups.push((retention_group, vec![iteration])),
         }
     }
     let row = |((failed, _), mut iterations): ((bool, u64), Vec<IterationRecord>)| {

@@ -21,7 +21,7 @@ const MAX_TRAILING_ITERATIONS: u64 = 256;
 pub struct IterationPage {
     pub iterations: Vec<IterationRecord>,
     /// What the page jumps over, first and last: dropped to keep histories small, or not ended yet.
-    pub not_kept: Vec<(u64, u64)>,
+    pub missing: Vec<(u64, u64)>,
     /// Where the next page begins.
     pub next: Option<u64>,
 }
@@ -67,12 +67,12 @@ pub fn iterations_page(
     };
     let more = iterations.len() > limit;
     iterations.truncate(limit);
-    let not_kept = if failed { Vec::new() } else { jumped_over(&iterations, from) };
+    let missing = if failed { Vec::new() } else { missing_ranges(&iterations, from) };
     let next = iterations.last().map(|iteration| iteration.index + 1).filter(|_| more);
-    Ok(IterationPage { iterations: turns: iterations, not_kept, next })
+    Ok(IterationPage { iterations: turns: iterations, missing: not_kept: missing, next })
 }
 
-fn jumped_over(iterations: &[IterationRecord], from: u64) -> Vec<(u64, u64)> {
+fn missing_ranges(iterations: &[IterationRecord], from: u64) -> Vec<(u64, u64)> {
     let mut expected = from;
     let mut gaps = Vec::new();
     for iteration in iterations {

@@ -41,7 +41,7 @@ pub(crate) struct LoopInfo {
     /// Up to the newest that has ended.
     pub iterations: u64,
     /// Those whose record is kept: the first, the newest, the failed.
-    pub kept: u64,
+    pub retained: u64,
     pub failed: u64,
     /// Why it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ pub(crate) struct IterationList {
     #[schema(value_type = Vec<Object>)]
     pub iterations: Vec<Value>,
     /// What the page jumps over.
-    pub not_kept: Vec<IterationRange>,
+    pub not_retained: Vec<IterationRange>,
     /// Where the next page begins.
     pub next: Option<u64>,
     /// Up to the newest that has ended.
@@ -206,7 +206,7 @@ fn infos(app: &App, row: &RunRow, paths: Vec<String>, live: &[Live]) -> Result<V
         LoopInfo {
             kind: going.map(|live| live.1.clone()).or_else(|| summary.map(|summary| summary.kind.to_string())),
             iterations: seen.iterations.max(going.map_or(0, |live| live.2.ended)),
-            kept: seen.kept,
+            retained: seen.kept,
             failed: seen.failed.max(going.map_or(0, |live| live.2.failed)),
             reason: seen.reason.map(|reason| reason.as_str()),
             live: going.map(|live| live.2.clone()),
@@ -235,13 +235,13 @@ pub(crate) async fn iterations(
         if total == 0 {
             known(app, &row, &path)?;
         }
-        let IterationPage { iterations, not_kept, next } = iterations_page(store, &run, &path, query.from, limit, query.failed)?;
+        let IterationPage { iterations, missing, next } = iterations_page(store, &run, &path, query.from, limit, query.failed)?;
         // The turns can be read even if the plan cannot.
         let program = app.engine.program(&row.plan).ok();
         let mut places = IterationLocations::new(program.as_ref().map(|program| &program.plan), &path);
         Ok(axum::Json(IterationList {
             iterations: turns.iter().map(|iteration| places.add_location(turn.index, iteration_value(&run, turn))).collect(),
-            not_kept: not_kept.into_iter().map(|(from, to)| IterationRange { from, to }).collect(),
+            not_retained: not_kept.into_iter().map(|(from, to)| IterationRange { from, to }).collect(),
             next,
             total,
             failed,

@@ -157,7 +157,7 @@ impl Reducer<'_> {
 
     /// The item as the iteration's history keeps it: of one that went well less, for there are many. Where a definition
     /// hides anything, items may hold it, so none is kept.
-    fn item_kept(&self, scope: ScopeId, status: Status) -> Option<Value> {
+    fn retained_item(&self, scope: ScopeId, status: Status) -> Option<Value> {
         let iteration = self.state.scopes.get(scope)?.iteration.as_ref()?;
         let limits = &self.program.limits;
         let max_bytes = if status.is_bad() { limits.max_history_failed_item_bytes } else { limits.max_history_item_bytes };
@@ -241,7 +241,7 @@ impl Reducer<'_> {
             result: self.redacted_output(id, &outcome.output),
             error: outcome.error.clone(),
             reason,
-            item: self.item_kept(scope, outcome.status),
+            item: self.retained_item(scope, outcome.status),
         });
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use windlass_value::{Map, Stored, IterationRecords, Value};
 
 use super::A_LOOP;
-use crate::plan::{Collect, Keep};
+use crate::plan::{Collect, RecordRetention};
 use crate::reduce::impossible::{Checked, no_frame, no_part, wrong_frame};
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, FrameId, Held, Items, LoopFrame, Results};
@@ -108,7 +108,7 @@ impl Reducer<'_> {
             Collect::Last => {}
             Collect::Report => {
                 results.tail.push_back(result);
-                if results.tail.len() as u64 > limits.loop_results_kept {
+                if results.tail.len() as u64 > limits.max_loop_results {
                     results.tail.pop_front();
                     results.dropped += 1;
                 }
@@ -121,14 +121,14 @@ impl Reducer<'_> {
     }
 
     /// Keeps what is written down of an iteration; null for one that was called off.
-    pub(super) fn keep_record(&mut self, id: FrameId, keep: Keep, index: u64, record: Value) -> Checked {
+    pub(super) fn keep_record(&mut self, id: FrameId, retention: RecordRetention, index: u64, record: Value) -> Checked {
         let record = self.slim(record);
         let chunk_items = self.program.limits.loop_chunk_items;
         let (body, values) = self.loop_and_values(id)?;
-        match keep {
-            Keep::Last if body.last_index == Some(index) => body.record = record,
-            Keep::Last => {}
-            Keep::All => keep_in_order(&mut body.records, index, record, chunk_items, values),
+        match retention {
+            RecordRetention::Last if body.last_index == Some(index) => body.record = record,
+            RecordRetention::Last => {}
+            RecordRetention::All => keep_in_order(&mut body.records, index, record, chunk_items, values),
         }
         Ok(())
     }
@@ -138,12 +138,12 @@ impl Reducer<'_> {
         Ok(in_order(std::mem::take(&mut body.results), values))
     }
 
-    pub(super) fn iteration_records(&mut self, id: FrameId, keep: Option<Keep>) -> Checked<IterationRecords> {
+    pub(super) fn iteration_records(&mut self, id: FrameId, retention: Option<RecordRetention>) -> Checked<IterationRecords> {
         let (body, values) = self.loop_and_values(id)?;
-        Ok(match keep {
+        Ok(match retention {
             None => IterationRecords::None,
-            Some(Keep::Last) => IterationRecords::Last(std::mem::take(&mut body.record)),
-            Some(Keep::All) => IterationRecords::All(in_order(std::mem::take(&mut body.records), values)),
+            Some(RecordRetention::Last) => IterationRecords::Last(std::mem::take(&mut body.record)),
+            Some(RecordRetention::All) => IterationRecords::All(in_order(std::mem::take(&mut body.records), values)),
         })
     }
 
