@@ -109,7 +109,7 @@ fn a_schedule_of_a_playbook_fires() {
 
 /// Runs wait for their turn. The server is killed; the next one lets them go on in their order, and none is lost.
 #[test]
-fn who_waits_outlives_a_kill() {
+fn queued_runs_survive_a_kill() {
     let place = Place::new();
     let (server, address) = serve(&place);
     register(

@@ -32,7 +32,7 @@ pub use outcome::{
 };
 pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{
-    Admitted, Delivery, Failure, Failures, Fault, Impossible, Moment, Output, Reduced, Refused, Resume, Unmet, Watch,
+    Admission, Delivery, Failure, Failures, Fault, Impossible, Moment, Output, Reduced, AdmissionError, Resume, UnmetCondition, Watch,
     admit, reduce, redacted_value,
 };
 pub use state::State;

@@ -152,9 +152,9 @@ limits! {
     /// Runs of one trigger at once that a definition may ask for.
     max_trigger_concurrency: i64 = 50,
     /// Runs of one trigger that wait, which a definition may ask for.
-    max_trigger_waiting_runs: i64 = 200,
+    max_trigger_queued_runs: i64 = 200,
     /// Runs of one trigger that wait, beyond those at once, if the definition does not say how many.
-    default_trigger_waiting_runs: usize = 10,
+    default_trigger_queued_runs: usize = 10,
     /// Bytes of a value that travels inside events and journal; larger ones become references.
     max_inline_bytes: usize = 65_536,
     /// The longest wait, before a retry or the next call of an operation, for which a pipeline keeps its worker.

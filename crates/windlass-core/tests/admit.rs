@@ -6,7 +6,7 @@ use support::language::TestLanguage;
 use support::values::MemoryValues;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::{Admitted, Delivery, ErrorInfo, Limits, Program, Refused, admit};
+use windlass_core::{Admission, Delivery, ErrorInfo, Limits, Program, AdmissionError, admit};
 use windlass_value::{Timestamp, Value};
 
 /// A plan with one trigger: its conditions and its split, as JSON.
@@ -28,13 +28,13 @@ fn triggered(conditions: &[&str], split: Option<&str>) -> Program {
     b.load_with(Limits { max_loop_items: 3, ..Limits::default() })
 }
 
-fn delivered(program: &Program, input: &str) -> Result<Admitted, ErrorInfo> {
+fn delivered(program: &Program, input: &str) -> Result<Admission, ErrorInfo> {
     let mut values = MemoryValues::default();
     let delivery = Delivery { input: &json(input), beside: &Value::Null };
     match admit(program, &program.plan.triggers[0], delivery, Timestamp(5_000), 7, &mut values) {
         Ok(admitted) => Ok(admitted),
-        Err(Refused::Because(error)) => Err(*error),
-        Err(Refused::NeedBlobs(_)) => panic!("everything is at hand"),
+        Err(AdmissionError::Rejected(error)) => Err(*error),
+        Err(AdmissionError::NeedBlobs(_)) => panic!("everything is at hand"),
     }
 }
 
@@ -53,7 +53,7 @@ fn all_conditions_must_hold() {
     let program = triggered(&[r#"{"$eq": [{"$input": "a"}, 1]}"#, r#"{"$lt": [{"$input": "b"}, 5]}"#], None);
     assert_eq!(inputs(&program, r#"{"a": 1, "b": 2}"#), json(r#"[{"a": 1, "b": 2}]"#));
     for (input, which) in [(r#"{"a": 2, "b": 2}"#, 0), (r#"{"a": 1, "b": 9}"#, 1), (r#"{"a": 2, "b": 9}"#, 0)] {
-        let Admitted { inputs, unmet } = delivered(&program, input).unwrap();
+        let Admission { inputs, unmet } = delivered(&program, input).unwrap();
         assert!(inputs.is_empty());
         let unmet = unmet.unwrap();
         let source = &program.plan.expressions[program.plan.triggers[0].conditions[which].0 as usize].source;
@@ -121,7 +121,7 @@ fn inputs_must_fit_the_parameters_before_anything_starts() {
 }
 
 #[test]
-fn the_same_delivery_is_the_same_at_the_same_time() {
+fn admission_is_deterministic_for_delivery_and_time() {
     let program = triggered(&[], Some(r#"[{"$random": 1000000}, {"$now": null}]"#));
     let first = inputs(&program, "null");
     assert_eq!(first, inputs(&program, "null"));

@@ -381,7 +381,7 @@ fn usage_is_published_with_every_metered_end() {
 }
 
 #[test]
-fn what_was_asked_for_before_the_budget_ended_is_answered() {
+fn calls_admitted_before_the_budget_ended_complete() {
     let program = looped(|b, id| {
         let items = range(b, 20);
         let (input, reserves) = (b.expr("1"), b.value(Value::object([("tokens", Value::from(1u64))])));

@@ -47,7 +47,7 @@ fn suspend(sim: &mut Sim, item: i64, awaited: SuspendedOn) {
 }
 
 #[test]
-fn those_without_a_slot_are_told_of_once_and_begin_in_order() {
+fn queued_bodies_are_published_once_and_start_in_order() {
     let program = crowd(2, 1);
     let mut sim = split(&program);
     assert_eq!(at_work(&sim, "work"), [1, 2]);

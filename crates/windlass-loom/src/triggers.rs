@@ -199,7 +199,7 @@ impl Compiler<'_> {
         object.finish(codes::UNKNOWN_KEY, "`runtimeConfiguration` of a trigger", &mut self.diagnostics);
         let concurrency = concurrency.and_then(|node| Object::read(node, "`concurrency`", &mut self.diagnostics));
         let Some(mut concurrency) = concurrency else { return };
-        let bounds = (self.limits().max_trigger_concurrency, self.limits().max_trigger_waiting_runs);
+        let bounds = (self.limits().max_trigger_concurrency, self.limits().max_trigger_queued_runs);
         for (name, max) in [("runs", bounds.0), ("maximumWaitingRuns", bounds.1)] {
             if let Some(node) = concurrency.take(name) {
                 match &node.kind {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use windlass_core::{Delivery, Limits, Program, Refused, Values, admit};
+use windlass_core::{AdmissionError, Delivery, Limits, Program, Values, admit};
 use windlass_expr::wdl;
 use windlass_loom::{Options, compile};
 use windlass_syntax::{Colour, Source};
@@ -35,8 +35,8 @@ fn delivered(trigger: &str, input: &str) -> String {
     match admit(&program, &program.plan.triggers[0], delivery, Timestamp(0), 1, &mut Nothing) {
         Ok(admitted) if admitted.unmet.is_some() => "unmet".to_owned(),
         Ok(_) => "ok".to_owned(),
-        Err(Refused::Because(error)) => format!("{}: {}", error.code, error.message),
-        Err(Refused::NeedBlobs(_)) => panic!("nothing is stored"),
+        Err(AdmissionError::Rejected(error)) => format!("{}: {}", error.code, error.message),
+        Err(AdmissionError::NeedBlobs(_)) => panic!("nothing is stored"),
     }
 }
 

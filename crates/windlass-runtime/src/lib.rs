@@ -33,7 +33,7 @@ pub use engine::{
     open_below, request, why_set_aside,
 };
 pub use error::RuntimeError;
-pub use outside::{Gate, REFERENCE, SecureInput, SecureShape, has_reference, outside, secure_inputs};
+pub use outside::{InputGate, REFERENCE, SecureInput, SecureShape, has_reference, outside, secure_inputs};
 pub use recovery::{RunImage, load, new_state, peek, replay_from, resolve, resolve_up_to};
 pub use report::{FinalReport, StepReport, steps_of};
 pub use tool::{CalledBy, Cancelled, EventPublisher, Tool, ToolCall, ToolFuture, Tools};

@@ -74,7 +74,7 @@ pub fn secure_inputs(plan: &Plan) -> Vec<SecureInput> {
 }
 
 /// Checks and replaces the inputs of a run before they are stored.
-pub trait Gate: Send + Sync {
+pub trait InputGate: Send + Sync {
     /// The input as a run of that family stores it, or a sentence that says what is wrong with it.
     fn admit(&self, secure: &[SecureInput], family: &str, input: Value) -> Result<Value, String>;
 

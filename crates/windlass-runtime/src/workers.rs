@@ -174,7 +174,7 @@ impl RunWorkers {
             return self.send_away(&*tool, call, span);
         }
         let work = match self.pool.slots.clone().try_acquire_owned() {
-            Err(_) => Work::Waits(tool.clone(), Box::new(call)),
+            Err(_) => Work::Queued(tool.clone(), Box::new(call)),
             Ok(slot) => match span.in_scope(|| begin(&**tool, call)) {
                 ControlFlow::Break(outcome) => return send_report(&self.reports, number, lease_epoch, outcome),
                 ControlFlow::Continue(called) => Work::Called(called, slot),
@@ -321,7 +321,7 @@ impl Held {
 /// A task that needs a worker for longer than a moment.
 enum Work {
     /// All slots are taken.
-    Waits(Arc<dyn Tool>, Box<ToolCall>),
+    Queued(Arc<dyn Tool>, Box<ToolCall>),
     Called(Caught, OwnedSemaphorePermit),
 }
 
@@ -368,7 +368,7 @@ async fn hold(
 async fn run_in_slot(work: Work, timeout: Option<Duration>, slots: &Arc<Semaphore>) -> TaskOutcome {
     let (called, _slot) = match work {
         Work::Called(called, slot) => (called, slot),
-        Work::Waits(tool, call) => {
+        Work::Queued(tool, call) => {
             // Nobody closes the pool.
             let Ok(slot) = slots.clone().acquire_owned().await else { return std::future::pending().await };
             match begin(&*tool, *call) {

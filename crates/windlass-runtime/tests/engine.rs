@@ -239,8 +239,8 @@ async fn requests_to_a_run_without_an_owner_are_kept_for_its_resume() {
     let (store, world) = fresh();
     begin(&engine(&store, &world), two_waits(), "r").await;
     let store = Arc::new(store.crash());
-    assert_eq!(request(&*store, "r", "a", signal("answer", "1")).expect("kept"), Answer::Kept);
-    assert_eq!(request(&*store, "r", "b", signal("answer", "2")).expect("kept"), Answer::Kept);
+    assert_eq!(request(&*store, "r", "a", signal("answer", "1")).expect("kept"), Answer::Queued);
+    assert_eq!(request(&*store, "r", "b", signal("answer", "2")).expect("kept"), Answer::Queued);
     let second = engine(&store, &world);
     assert_eq!(end(&mut second.resume("r").await.expect("resumed")).await.output, json(r#"{"one": 1, "two": 2}"#));
     assert_eq!(store.inbox("r", 10).expect("readable"), []);
@@ -331,7 +331,7 @@ async fn a_waiting_run_leaves_memory_and_comes_back_for_time_and_for_signals() {
     world.calls(1).await;
     until(|| engine.resident() == 0 && status(&store, "r") == RunStatus::Waiting).await;
     assert_eq!(store.run("r").expect("readable").expect("there").timer, None, "only a signal can move it");
-    assert_eq!(engine.request("r", "a", signal("answer", r#""yes""#)).expect("kept"), Answer::Kept);
+    assert_eq!(engine.request("r", "a", signal("answer", r#""yes""#)).expect("kept"), Answer::Queued);
     assert_eq!(end(&mut handle).await.output, json(r#"{"answer": "yes"}"#));
     assert_eq!(world.ledger().len(), 1);
     replays(&*store, "r");

@@ -251,7 +251,7 @@ async fn a_panic_inside_a_run_stops_that_run_alone() {
     assert!(told.contains("a defect") && told.contains("nobody has tested"), "{told}");
     until(|| engine.resident() == 0).await;
     let asked = engine.request("faulty", "a", windlass_runtime::Request::Pause).expect("kept");
-    assert_eq!(asked, windlass_runtime::Answer::Kept, "it can be asked, and nobody wakes it for that");
+    assert_eq!(asked, windlass_runtime::Answer::Queued, "it can be asked, and nobody wakes it for that");
 }
 
 /// The process dies each time soon after the run was brought back: in the end it is left alone.

@@ -107,7 +107,7 @@ async fn a_delivery_that_is_repeated_starts_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_refused_starts_nothing() {
+async fn a_refused_delivery_starts_nothing() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     let plan = split_plan(Some("@triggerBody().items"));

@@ -15,7 +15,7 @@ use crate::catalog::Definitions;
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::rate::{Bucket, Rates, Strangers};
-use crate::triggers::queue::Queues;
+use crate::triggers::queue::AdmissionQueues;
 use crate::views::Views;
 use crate::workers::Dispatcher;
 use crate::{Compiler, ServerOptions};
@@ -54,7 +54,7 @@ pub(crate) struct Watch {
     pub refusals_noted: Bucket,
     pub rates: Rates,
     /// Runs that wait for their turn.
-    pub queues: Queues,
+    pub queues: AdmissionQueues,
     draining: watch::Sender<bool>,
     /// What came of the newest try to write the store.
     written: watch::Sender<Tried>,
@@ -87,7 +87,7 @@ impl App {
             unproven: Strangers::default(),
             refusals_noted: Bucket::default(),
             rates: Rates::of(&parts.options.limits),
-            queues: Queues::default(),
+            queues: AdmissionQueues::default(),
             draining: watch::channel(false).0,
             written: watch::Sender::new(Tried::default()),
             making: Arc::default(),

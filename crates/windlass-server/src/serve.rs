@@ -109,7 +109,7 @@ pub async fn serve(app: App) -> Result<Running, StartError> {
     // What cannot be read now is told to whoever asks for it.
     let _ = app.at_store(hooks::tell_without_secret).await;
     tokio::spawn(Scheduler::new(app.clone()).run());
-    tokio::spawn(queue::watch(app.clone()));
+    tokio::spawn(queue::watch_run_changes(app.clone()));
     tokio::spawn(presence::watch(Arc::downgrade(&app.dispatcher)));
     let served = tokio::spawn(async move {
         let connections = connections::Connections::new(app.clone(), listener);

@@ -112,7 +112,7 @@ async fn a_delivery_is_made_whole_whoever_hangs_up() {
         let source = r#"{"name": "orders", "triggers": {"new": {"type": "request", "splitOn": "@triggerBody()" BOUNDS}},
             "actions": {"one": {"type": "compose", "inputs": "@triggerBody()"}}}"#;
         world.register(&source.replace("BOUNDS", bounds)).await;
-        tokio::spawn(windlass_server::triggers::queue::watch(world.app.clone()));
+        tokio::spawn(windlass_server::triggers::queue::watch_run_changes(world.app.clone()));
         let items: Vec<usize> = (0..100).collect();
         let _ = once(world.send(request(Method::POST, "/hooks/orders/new", Some(json!(items))))).await;
         in_time(async {

@@ -45,10 +45,10 @@ fn runs(store: &Arc<dyn Store>) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn runs_beyond_the_bound_wait_in_order_and_then_are_refused() {
+async fn runs_beyond_the_limit_queue_in_order_and_are_then_rejected() {
     let world = World::new();
     world.register(&orders(TWO)).await;
-    tokio::spawn(queue::watch(world.app.clone()));
+    tokio::spawn(queue::watch_run_changes(world.app.clone()));
     let mut made = Vec::new();
     for gate in ["a", "b", "c", "d"] {
         made.push(run_of(&world, gate).await);
@@ -59,15 +59,15 @@ async fn runs_beyond_the_bound_wait_in_order_and_then_are_refused() {
     for run in &made[2..] {
         assert_eq!(status(&world, run).await, "pending", "{run}");
     }
-    let turn = |run: String| {
+    let queue_position = |run: String| {
         let world = &world;
         async move { world.get(&format!("/api/v1/runs/{run}")).await.is(200)["waits_for_turn"].clone() }
     };
-    assert_eq!(turn(made[0].clone()).await, Json::Null);
+    assert_eq!(queue_position(made[0].clone()).await, Json::Null);
     let note = "waits for its turn: 2 runs of the trigger `new` are under way (at most 2 at once), place 2";
     let expected = json!({ "trigger": "new", "under_way": 2, "at_once": 2, "place": 2, "note": note });
-    assert_eq!(turn(made[3].clone()).await, expected);
-    assert_eq!(turn(made[2].clone()).await["place"], 1);
+    assert_eq!(queue_position(made[3].clone()).await, expected);
+    assert_eq!(queue_position(made[2].clone()).await["place"], 1);
     // Its turn would set it going all the same: nobody is promised otherwise.
     world.post(&format!("/api/v1/runs/{}/pause", made[3]), json!({})).await.is(409);
     let facts = trigger(&world).await;
@@ -99,7 +99,7 @@ async fn runs_beyond_the_bound_wait_in_order_and_then_are_refused() {
 
 /// The server dies with runs under way and runs that wait. The next one goes on with them, in their order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_outlives_the_server() {
+async fn queued_runs_survive_the_server() {
     let store = Arc::new(MemoryStore::new());
     let world = World::on(store.clone());
     world.register(&orders(&TWO.replace("\"runs\": 2", "\"runs\": 1"))).await;
@@ -159,10 +159,10 @@ async fn a_crash_at_any_commit_loses_and_repeats_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_items_of_a_delivery_wait_for_each_other() {
+async fn the_items_of_a_delivery_queue_in_order() {
     let world = World::new();
     world.register(&orders(&format!(r#""splitOn": "@triggerBody()", {TWO}"#))).await;
-    tokio::spawn(queue::watch(world.app.clone()));
+    tokio::spawn(queue::watch_run_changes(world.app.clone()));
     let split = |gates: Json| common::request(Method::POST, "/hooks/orders/new", Some(gates));
     // They are made side by side, so enough of them are not made in their order.
     let gates: Vec<String> = (0..24).map(|item| format!("gate {item}")).collect();
@@ -182,10 +182,10 @@ async fn the_items_of_a_delivery_wait_for_each_other() {
 
 /// Whoever delivers is gone when its run is made, and nobody says that it waits: it has its turn all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_that_goes_away_leaves_nobody_behind() {
+async fn a_run_of_a_disconnected_caller_is_still_admitted() {
     let world = World::new();
     world.register(&orders(TWO)).await;
-    tokio::spawn(queue::watch(world.app.clone()));
+    tokio::spawn(queue::watch_run_changes(world.app.clone()));
     assert_eq!(trigger(&world).await["waiting"], 0);
     let plan = world.app.definitions.get("orders").expect("registered").current.plan();
     let delivery = Some(format!("{}gone", prefix("orders", "new")));
@@ -196,7 +196,7 @@ async fn a_caller_that_goes_away_leaves_nobody_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_at_a_time_waits_for_nobody() {
+async fn a_single_instance_trigger_has_no_queue() {
     let world = World::new();
     world.register(&orders(r#""operationOptions": "SingleInstance""#)).await;
     let run = run_of(&world, "a").await;

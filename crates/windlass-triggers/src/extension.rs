@@ -39,7 +39,7 @@ const SCHEDULE_HINT: &str = "write schedule: \"30 2 * * 1-5\", or {cron: \"30 2 
 impl Extension<'_> {
     /// The triggers, and every problem of them.
     pub fn triggers(self, limits: &Limits, codes: Codes, found: &mut Diagnostics) -> Vec<Trigger> {
-        let bounds = (limits.max_trigger_concurrency, limits.max_trigger_waiting_runs);
+        let bounds = (limits.max_trigger_concurrency, limits.max_trigger_queued_runs);
         let mut reader = Reader { codes, found, bounds, triggers: Vec::new() };
         for node in several(self.schedule) {
             reader.schedule(node);

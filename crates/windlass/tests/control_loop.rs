@@ -125,7 +125,7 @@ fn crowd(world: &World, workers: u32) -> Workflow {
 }
 
 #[tokio::test]
-async fn so_many_run_the_others_queue_and_begin_in_order_with_the_smallest_number() {
+async fn excess_events_queue_and_start_in_order_on_the_lowest_free_worker() {
     let world = World::default();
     let handle = started(&crowd(&world, 2)).await;
     assert_eq!(world.noted(2).await, ["1", "2"]);

@@ -24,7 +24,7 @@ use crate::text;
 const MAX_CONDITION_CHARS: usize = 200;
 
 /// The trigger that the input goes to, if it has something to say about it.
-pub(crate) fn trigger_of(plan: &Plan, named: Option<&str>) -> Result<Option<Arc<str>>, Failure> {
+pub(crate) fn deciding_trigger(plan: &Plan, named: Option<&str>) -> Result<Option<Arc<str>>, Failure> {
     let decides =
         |trigger: &&Trigger| !trigger.conditions.is_empty() || trigger.split.is_some() || trigger.validates.is_some();
     let names = || plan.triggers.iter().map(|trigger| &*trigger.name);

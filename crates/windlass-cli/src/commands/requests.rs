@@ -120,11 +120,11 @@ fn tell_with(
     let run = &row.run;
     let resume = stores::way_on(global, store, row)?;
     let server = match answer {
-        Answer::Kept => stores::server_for(global, row),
+        Answer::Queued => stores::server_for(global, row),
         _ => None,
     };
     let (word, sentence) = match answer {
-        Answer::Kept if server.is_some() => {
+        Answer::Queued if server.is_some() => {
             let address = server.as_deref().unwrap_or_default();
             ("kept", format!("{what}: kept; the server on {address} takes it up"))
         }
@@ -132,16 +132,16 @@ fn tell_with(
             ("delivered", format!("pause: delivered to the process that runs {run}; it goes on with\n  {resume}"))
         }
         Answer::Delivered => ("delivered", format!("{what}: delivered to the process that runs {run}")),
-        Answer::Kept if what == "pause" => {
+        Answer::Queued if what == "pause" => {
             let sentence =
                 format!("pause: kept; nobody runs {run} now, so it stands still already, and goes on with\n  {resume}");
             ("kept", sentence)
         }
-        Answer::Kept => ("kept", format!("{what}: kept; nobody runs {run} now, it takes effect with\n  {resume}")),
+        Answer::Queued => ("kept", format!("{what}: kept; nobody runs {run} now, it takes effect with\n  {resume}")),
         Answer::Repeated => ("repeated", format!("{what}: the request `{id}` was made before; once is enough")),
         Answer::Ended => ("ended", format!("{what}: {run} has ended already; nothing was done")),
     };
-    let unheard = undelivered_signal_note.filter(|_| matches!(answer, Answer::Delivered | Answer::Kept));
+    let unheard = undelivered_signal_note.filter(|_| matches!(answer, Answer::Delivered | Answer::Queued));
     let word = undelivered_signal_note.as_ref().map_or(word, |(word, _)| word);
     let note = undelivered_signal_note.map(|(_, note)| note);
     match (global.json, &note) {

@@ -31,7 +31,7 @@ pub(crate) fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
     inputs::unread(project.plan()?, &input).iter().for_each(|warning| out::note(warning));
     agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
     check_id(args.id.as_deref())?;
-    let trigger = delivery::trigger_of(project.plan()?, args.trigger.as_deref())?;
+    let trigger = delivery::deciding_trigger(project.plan()?, args.trigger.as_deref())?;
     let store = store_for(global, args)?;
     host::runtime()?.block_on(async {
         match trigger {

@@ -8,7 +8,7 @@ use windlass_runtime::show::{
     LoopFacts, Seen, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
 };
 use windlass_runtime::{resolve, steps_of};
-use windlass_server::triggers::{TurnInfo, turn_of};
+use windlass_server::triggers::{QueuePositionInfo, find_queue_position};
 use windlass_store::{RunRow, Store};
 use windlass_value::{Map, Timestamp, Value};
 
@@ -98,7 +98,7 @@ struct View<'a> {
     frames: Vec<FrameView>,
     now: Timestamp,
     /// While it is pending.
-    turn: Option<TurnInfo>,
+    queue_position: Option<QueuePositionInfo>,
     /// What workers must have for tasks that none has taken, as the server says.
     workers: Vec<Json>,
 }
@@ -112,8 +112,8 @@ impl<'a> View<'a> {
         if state.paused {
             pause_tree(&mut frames);
         }
-        let turn = turn_of(store, &seen.row, &seen.program.plan)?;
-        Ok(View { seen, status, owner, frames, now: now_of(&seen.row, state.now), turn, workers })
+        let queue_position = find_queue_position(store, &seen.row, &seen.program.plan)?;
+        Ok(View { seen, status, owner, frames, now: now_of(&seen.row, state.now), queue_position: turn: queue_position, workers })
     }
 
     fn show(&self, global: &Global, store: &dyn Store) -> Result<String, Failure> {
@@ -129,7 +129,7 @@ impl<'a> View<'a> {
         lines.extend(tree::current(&self.frames).map(|view| self.current(view)));
         lines.push(format!("Running for: {}", text::span(self.now.since(row.created_at))));
         lines.extend(text::usage(&self.usage()).map(|used| format!("Used: {used}")));
-        lines.extend(self.turn.iter().map(|turn| turn.note.replacen("waits", "Waiting", 1)));
+        lines.extend(self.queue_position.iter().map(|queue_position| queue_position.note.replacen("waits", "Waiting", 1)));
         lines.extend(self.workers.iter().map(worker_line));
         lines.extend(self.waits(global));
         if !self.frames.is_empty() {
@@ -200,7 +200,7 @@ impl<'a> View<'a> {
             step.error = step.error.map(|error| error_of_run(error, &row.run));
             shown.insert(name, step.to_value());
         }
-        let turn = self.turn.as_ref().map(|turn| ("waits_for_turn", turn_value(turn)));
+        let queue_position = self.queue_position.as_ref().map(|turn| ("waits_for_turn", queue_position_value(turn)));
         let facts = [
             ("run", Value::from(row.run.clone())),
             ("definition", Value::from(row.definition.as_str())),
@@ -215,7 +215,7 @@ impl<'a> View<'a> {
         ];
         let workers = windlass_value::to_value(&self.workers).unwrap_or_default();
         let workers = Some(("waits_for_worker", workers)).filter(|_| !self.workers.is_empty());
-        Ok(Value::object(facts.into_iter().chain(turn).chain(workers)))
+        Ok(Value::object(facts.into_iter().chain(queue_position).chain(workers)))
     }
 }
 
@@ -247,12 +247,12 @@ fn worker_line(waits: &Json) -> String {
     format!("Waiting for a worker with `{tool}`{labels}: {tasks}, since {since}")
 }
 
-fn turn_value(turn: &TurnInfo) -> Value {
+fn queue_position_value(queue_position: &QueuePositionInfo) -> Value {
     Value::object([
-        ("trigger", Value::from(turn.trigger.as_str())),
-        ("under_way", Value::from(turn.in_flight)),
-        ("at_once", Value::from(turn.max_concurrency)),
-        ("place", Value::from(turn.place)),
-        ("note", Value::from(turn.note.as_str())),
+        ("trigger", Value::from(queue_position.trigger.as_str())),
+        ("under_way", Value::from(queue_position.in_flight)),
+        ("at_once", Value::from(queue_position.max_concurrency)),
+        ("place", Value::from(queue_position.position)),
+        ("note", Value::from(queue_position.note.as_str())),
     ])
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_runtime::{Gate, Tools};
+use windlass_runtime::{InputGate, Tools};
 use windlass_tools::{SecretBoundary, Outbound};
 
 use crate::agents::{self, Manners};
@@ -22,7 +22,7 @@ pub(crate) struct ServerTools {
     pub remote: Vec<String>,
     pub edge: SecretBoundary,
     /// Looks at what runs are started with: secure parameters name credentials.
-    pub gate: Arc<dyn Gate>,
+    pub gate: Arc<dyn InputGate>,
 }
 
 /// The safe tools, the activities of the settings, and what `[server] tools` names besides.

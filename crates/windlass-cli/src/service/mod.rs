@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Runtime};
 use tracing::{info, warn};
-use windlass_runtime::{Engine, EngineOptions, Gate, Tools};
+use windlass_runtime::{Engine, EngineOptions, InputGate, Tools};
 use windlass_server::auth::tokens::Secret;
 use windlass_server::auth::{Keys, first_token};
 use windlass_server::catalog::Definitions;
@@ -81,7 +81,7 @@ pub(crate) struct Base {
 impl Base {
     /// Must be called inside the runtime. What `tools` do not do is for workers on other machines; all of it goes through
     /// the edge.
-    pub(crate) fn open(plan: Plan<'_>, tools: &Tools, edge: &SecretBoundary, gate: Arc<dyn Gate>) -> Result<Base, Failure> {
+    pub(crate) fn open(plan: Plan<'_>, tools: &Tools, edge: &SecretBoundary, gate: Arc<dyn InputGate>) -> Result<Base, Failure> {
         let Plan { settings, place, options, sqlite, commit_hook } = plan;
         let (store, lock, directory): (Arc<dyn Store>, _, _) = match place {
             Place::Memory => (Arc::new(MemoryStore::new()), None, None),

@@ -17,16 +17,16 @@ pub struct Delivery<'d> {
 
 /// What a delivery leads to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Admitted {
+pub struct Admission {
     /// The input of each run that is to be started.
     pub inputs: Vec<Value>,
     /// Why there is none, when a condition was not met.
-    pub unmet: Option<Unmet>,
+    pub unmet: Option<UnmetCondition>,
 }
 
 /// The condition that kept a delivery out.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unmet {
+pub struct UnmetCondition {
     /// Its place among the trigger's conditions.
     pub condition: usize,
     /// As it is written.
@@ -35,28 +35,28 @@ pub struct Unmet {
 
 /// Why a delivery could not be looked at.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Refused {
+pub enum AdmissionError {
     /// Load these values and ask again.
     NeedBlobs(Vec<BlobHash>),
     /// A delivery that is not valid, a condition or a list that cannot be evaluated, too many items, an input that does
     /// not fit the definition.
-    Because(Box<ErrorInfo>),
+    Rejected(Box<ErrorInfo>),
 }
 
-impl From<Stop> for Refused {
-    fn from(stop: Stop) -> Refused {
+impl From<Stop> for AdmissionError {
+    fn from(stop: Stop) -> AdmissionError {
         match stop {
-            Stop::Need(blobs) => Refused::NeedBlobs(blobs),
-            Stop::Failed(error) => Refused::Because(error),
+            Stop::Need(blobs) => AdmissionError::NeedBlobs(blobs),
+            Stop::Failed(error) => AdmissionError::Rejected(error),
             // There is no run yet, so there are no frames that could be at fault.
             Stop::Impossible(fault) => ErrorInfo::new("Impossible", "defect", fault.to_string()).into(),
         }
     }
 }
 
-impl From<ErrorInfo> for Refused {
-    fn from(error: ErrorInfo) -> Refused {
-        Refused::Because(Box::new(error))
+impl From<ErrorInfo> for AdmissionError {
+    fn from(error: ErrorInfo) -> AdmissionError {
+        AdmissionError::Rejected(Box::new(error))
     }
 }
 
@@ -69,7 +69,7 @@ pub fn admit(
     now: Timestamp,
     seed: u64,
     values: &mut dyn Values,
-) -> Result<Admitted, Refused> {
+) -> Result<Admission, AdmissionError> {
     let mut state = State::new(RunView {
         input: input.clone(),
         trigger_metadata: beside.clone(),
@@ -85,28 +85,28 @@ pub fn admit(
     for (at, condition) in trigger.conditions.iter().enumerate() {
         if !reducer.condition(*condition, scope, Locals::default())? {
             let source = program.plan.expressions[condition.0 as usize].source.clone();
-            return Ok(Admitted { inputs: Vec::new(), unmet: Some(Unmet { condition: at, source }) });
+            return Ok(Admission { inputs: Vec::new(), unmet: Some(UnmetCondition { condition: at, source }) });
         }
     }
-    let Some(split) = trigger.split else { return Ok(Admitted { inputs: vec![input.clone()], unmet: None }) };
+    let Some(split) = trigger.split else { return Ok(Admission { inputs: vec![input.clone()], unmet: None }) };
     let value = reducer.eval(split, scope)?;
     let inputs = items(program, &reducer.resolve(&value)?)?;
-    Ok(Admitted { inputs, unmet: None })
+    Ok(Admission { inputs, unmet: None })
 }
 
 /// Also a delivery that cannot be read at all is not valid.
-fn invalid(stop: Stop) -> Refused {
+fn invalid(stop: Stop) -> AdmissionError {
     match stop.into() {
-        Refused::Because(mut error) if *error.code == *"InvalidTemplate" => {
+        AdmissionError::Rejected(mut error) if *error.code == *"InvalidTemplate" => {
             error.code = "ValidationFailed".into();
-            Refused::Because(error)
+            AdmissionError::Rejected(error)
         }
-        refused @ (Refused::Because(_) | Refused::NeedBlobs(_)) => refused,
+        refused @ (AdmissionError::Rejected(_) | AdmissionError::NeedBlobs(_)) => refused,
     }
 }
 
 /// A delivery that is split need not fit the parameters: its items must.
-fn parameters(program: &Program, trigger: &Trigger, input: &Value) -> Result<Value, Refused> {
+fn parameters(program: &Program, trigger: &Trigger, input: &Value) -> Result<Value, AdmissionError> {
     match (program.parameters(input), trigger.split) {
         (Ok(parameters), _) => Ok(parameters),
         (Err(_), Some(_)) => {
@@ -117,7 +117,7 @@ fn parameters(program: &Program, trigger: &Trigger, input: &Value) -> Result<Val
     }
 }
 
-fn items(program: &Program, list: &Value) -> Result<Vec<Value>, Refused> {
+fn items(program: &Program, list: &Value) -> Result<Vec<Value>, AdmissionError> {
     let Value::List(items) = list else {
         let got = if list.is_null() { "null".to_owned() } else { format!("{} {list:?}", list.kind()) };
         let message = format!("a trigger is split on an array; it got {got}");

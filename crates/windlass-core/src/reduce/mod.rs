@@ -23,7 +23,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use impossible::{Checked, not_started};
 
-pub use admit::{Admitted, Delivery, Refused, Unmet, admit};
+pub use admit::{Admission, Delivery, AdmissionError, UnmetCondition, admit};
 pub(crate) use budget::usage;
 pub use impossible::{Fault, Impossible};
 pub(crate) use impossible::{kind_of, miscounted, no_frame, no_job, no_part, no_scope};

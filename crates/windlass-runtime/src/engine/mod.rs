@@ -45,7 +45,7 @@ pub use triggers::{TriggerOptions, Triggered};
 use crate::RuntimeError;
 use crate::adapters::{DecoratorFactory, Mailbox};
 use crate::codec;
-use crate::outside::{Gate, outside, secure_inputs};
+use crate::outside::{InputGate, outside, secure_inputs};
 use crate::report::FinalReport;
 use crate::tool::Tools;
 use crate::workers::WorkerPool;
@@ -81,7 +81,7 @@ pub struct EngineOptions {
     pub poll_every: Duration,
     pub keep: Keep,
     /// Looks at what runs are started with.
-    pub gate: Option<Arc<dyn Gate>>,
+    pub gate: Option<Arc<dyn InputGate>>,
     /// Of a run that keeps nothing: how many of its newest events readers can have.
     pub max_buffered_events: usize,
     /// Makes the decorator of a run, when the run comes into memory.
@@ -129,7 +129,7 @@ pub(crate) struct Inner {
     pub commit_here: bool,
     pub poll_every: Duration,
     pub keep: Keep,
-    gate: Option<Arc<dyn Gate>>,
+    gate: Option<Arc<dyn InputGate>>,
     pub max_buffered_events: usize,
     shelf: Mutex<events::Shelf>,
     programs: Mutex<BTreeMap<BlobHash, Arc<Program>>>,
@@ -442,7 +442,7 @@ impl Engine {
 
 impl Inner {
     /// The input of a run that somebody outside starts, as it is kept.
-    fn admitted(
+    fn admit_input(
         &self,
         plan: &Plan,
         family: &str,

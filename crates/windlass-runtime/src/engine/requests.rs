@@ -36,7 +36,7 @@ pub enum Answer {
     /// A live process owns the run and will act on it.
     Delivered,
     /// Nobody runs it now: it is acted on when the run is resumed.
-    Kept,
+    Queued,
     /// The same request was made before.
     Repeated,
     /// The run has ended: nothing was kept.
@@ -80,7 +80,7 @@ pub fn request(store: &dyn StoreWrite, run: &str, request_id: &str, request: Req
     let row = InboxRow { run: run.into(), request_id: id, body: codec::encode(&tick), at: real_now() };
     match store.inbox_put(&row)? {
         InboxVerdict::Accepted { owner: Some(_) } => Ok(Answer::Delivered),
-        InboxVerdict::Accepted { owner: None } => Ok(Answer::Kept),
+        InboxVerdict::Accepted { owner: None } => Ok(Answer::Queued),
         InboxVerdict::Duplicate => Ok(Answer::Repeated),
         InboxVerdict::Ended => Ok(Answer::Ended),
         InboxVerdict::NoSuchRun => Err(RuntimeError::NoSuchRun(run.to_owned())),

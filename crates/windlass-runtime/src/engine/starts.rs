@@ -67,7 +67,7 @@ impl Engine {
     pub fn input_as_kept(&self, row: &RunRow, input: Value) -> Result<Value, RuntimeError> {
         let program = self.inner.program(&row.plan)?;
         let how = RunOptions::of(row)?;
-        self.inner.admitted(&program.plan, &how.family, input)
+        self.inner.admit_input(&program.plan, &how.family, input)
     }
 
     pub(super) async fn start_from(
@@ -81,8 +81,8 @@ impl Engine {
         let run: Arc<str> = options.id.clone().unwrap_or_else(new_run_id).into();
         // Not its id: that may be given to another run when this one is removed.
         let family = origin.family.clone().unwrap_or_else(|| new_run_id().into());
-        let given = Given { plan, input, whole: options.parent.is_some() || origin.delivery.is_some() };
-        let input = self.kept_by(&program, &family, &given)?;
+        let given = Given { plan, input, admitted: options.parent.is_some() || origin.delivery.is_some() };
+        let input = self.admit_start_input(&program, &family, &given)?;
         let defaults = self
             .inner
             .gate
@@ -170,10 +170,10 @@ impl Engine {
     }
 
     /// What a run of that family keeps of what it is given.
-    fn kept_by(&self, program: &Program, family: &str, given: &Given) -> Result<Value, RuntimeError> {
-        let input = match given.whole {
+    fn admit_start_input(&self, program: &Program, family: &str, given: &Given) -> Result<Value, RuntimeError> {
+        let input = match given.admitted {
             true => given.input.clone(),
-            false => self.inner.admitted(&program.plan, family, given.input.clone())?,
+            false => self.inner.admit_input(&program.plan, family, given.input.clone())?,
         };
         program.parameters(&input).map_err(|problems| RuntimeError::Input(problems.join("; ")))?;
         Ok(input)
@@ -190,8 +190,8 @@ impl Engine {
         let before = RunOptions::of(row)?;
         // References in it are those of the run that is there.
         let same_input = || {
-            let kept = self.kept_by(program, &before.family, &given)?;
-            Ok::<bool, RuntimeError>(before.input == input_hash(&kept))
+            let admitted = self.admit_start_input(program, &before.family, &given)?;
+            Ok::<bool, RuntimeError>(before.input == input_hash(&admitted))
         };
         match &how.parent {
             // The place it is called from says which child it is; it keeps the plan it was begun with.
@@ -210,7 +210,7 @@ struct Given {
     plan: BlobHash,
     input: Value,
     /// It is inside already: a caller hands it to its child, or a delivery was looked at for it.
-    whole: bool,
+    admitted: bool,
 }
 
 /// What the input of a run is compared by.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use windlass_core::plan::Trigger;
-use windlass_core::{Admitted, Delivery, Program, Refused, Unmet, admit};
+use windlass_core::{Admission, Delivery, Program, AdmissionError, UnmetCondition, admit};
 use windlass_store::RunRow;
 use windlass_value::{BlobHash, Timestamp, Value};
 
@@ -37,7 +37,7 @@ pub struct Triggered {
     /// In the order of the items.
     pub runs: Vec<RunHandle>,
     /// Why there is none, when a condition was not met.
-    pub unmet: Option<Unmet>,
+    pub unmet: Option<UnmetCondition>,
 }
 
 impl Engine {
@@ -82,7 +82,7 @@ impl Engine {
                 is_same_delivery(row, plan, whole)?;
             }
             let now = before.as_ref().map_or_else(real_now, |row| row.created_at);
-            let Admitted { inputs, unmet } = self.admit(&program, trigger, delivered, now, &delivery)?;
+            let Admission { inputs, unmet } = self.admit(&program, trigger, delivered, now, &delivery)?;
             let mut inputs = inputs.into_iter().enumerate();
             let Some(begin) = inputs.next() else { break (now, inputs, unmet) };
             let started = start(now, begin).await;
@@ -125,14 +125,14 @@ impl Engine {
         delivered: Delivery<'_>,
         now: Timestamp,
         delivery: &str,
-    ) -> Result<Admitted, RuntimeError> {
+    ) -> Result<Admission, RuntimeError> {
         let seed = seed_of(delivery);
         let mut values = BlobCache::default();
         loop {
             match admit(program, trigger, delivered, now, seed, &mut values) {
                 Ok(admitted) => return Ok(admitted),
-                Err(Refused::Because(error)) => return Err(RuntimeError::Delivery(error)),
-                Err(Refused::NeedBlobs(hashes)) => recovery::fetch(&*self.inner.store, &hashes, &mut values)?,
+                Err(AdmissionError::Rejected(error)) => return Err(RuntimeError::Delivery(error)),
+                Err(AdmissionError::NeedBlobs(hashes)) => recovery::fetch(&*self.inner.store, &hashes, &mut values)?,
             }
         }
     }

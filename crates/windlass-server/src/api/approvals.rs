@@ -185,7 +185,7 @@ async fn answered(
         let answer = app.engine.request(&run, &id, wish)?;
         let answer = match found.agrees(&*app.store, &id, &data, answer).map_err(refused)? {
             Answer::Delivered => "delivered",
-            Answer::Kept => "kept",
+            Answer::Queued => "kept",
             Answer::Repeated => "repeated",
             Answer::Ended => return Err(ended(&run)),
         };

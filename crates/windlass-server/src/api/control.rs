@@ -136,7 +136,7 @@ pub(crate) async fn resume(
 ) -> Result<Response, Problem> {
     let id = request_id("resume", &allowed.who, key, body.request_id)?;
     let told = ask(&app, &run, id, Request::Resume).await?;
-    if told == Answer::Kept {
+    if told == Answer::Queued {
         // Nobody has it: it is brought back here, where it finds what it was asked.
         match app.engine.resume(&run).await {
             Ok(_) | Err(RuntimeError::Owned { .. }) => {}
@@ -184,7 +184,7 @@ pub(crate) async fn signal(
         None => Request::Signal { name, payload },
     };
     match (ask(&app, &run, id, request).await?, undelivered_signal_note) {
-        (Answer::Delivered | Answer::Kept, Some((answer, note))) => {
+        (Answer::Delivered | Answer::Queued, Some((answer, note))) => {
             let answered = Answered { run, delivery, note: Some(note) };
             Ok((StatusCode::ACCEPTED, axum::Json(answered)).into_response())
         }
@@ -300,7 +300,7 @@ async fn ask(app: &App, run: &str, id: String, request: Request) -> Result<Answe
 fn answered(run: String, told: Answer) -> Result<Response, Problem> {
     let answer = match told {
         Answer::Delivered => "delivered",
-        Answer::Kept => "kept",
+        Answer::Queued => "kept",
         Answer::Repeated => "repeated",
         Answer::Ended => {
             let problem = Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));

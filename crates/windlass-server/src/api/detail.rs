@@ -14,7 +14,7 @@ use windlass_store::{Parent, RunFilter, RunRow};
 use windlass_value::{Map, Value};
 
 use super::models::{Position, RunError, RunSummary, row_of};
-use crate::triggers::{TurnInfo, turn_of};
+use crate::triggers::{QueuePositionInfo, find_queue_position};
 use crate::workers::QueueInfo;
 use crate::{App, Problem};
 
@@ -55,7 +55,7 @@ pub(crate) struct RunDetail {
     pub waits_for_worker: Vec<QueueInfo>,
     /// While it is pending: which runs of its trigger go before it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub waits_for_turn: Option<TurnInfo>,
+    pub queue_position: Option<QueuePositionInfo>,
     #[schema(value_type = serde_json::Value)]
     pub usage: Value,
     pub ticks: u64,
@@ -152,7 +152,7 @@ fn ended(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetail, Prob
             .map(|reply| Value::object([("value", reply.value.clone()), ("good", Value::Bool(reply.good))])),
         waits: Vec::new(),
         waits_for_worker: Vec::new(),
-        waits_for_turn: None,
+        queue_position: None,
         usage: report.usage.clone(),
         ticks: row.ticks,
         current: Value::list(Vec::new()),
@@ -175,7 +175,7 @@ fn set_aside(app: &App, row: &RunRow, why: &ErrorInfo) -> Result<RunDetail, Prob
         reply: None,
         waits: Vec::new(),
         waits_for_worker: Vec::new(),
-        waits_for_turn: None,
+        queue_position: None,
         usage: Value::Null,
         ticks: row.ticks,
         current: Value::list(Vec::new()),
@@ -204,7 +204,7 @@ fn open(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -> Resul
         reply: None,
         waits: waits(state),
         waits_for_worker: app.dispatcher.waits_of(&row.run),
-        waits_for_turn: turn_of(app.store.as_ref(), row, &newest_of(app, row, program)?.plan)?,
+        queue_position: find_queue_position(app.store.as_ref(), row, &newest_of(app, row, program)?.plan)?,
         usage: usage_so_far(state),
         ticks: state.ticks,
         current: tree_value(&frames, now_of(row, state.now)),

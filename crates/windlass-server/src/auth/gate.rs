@@ -84,7 +84,7 @@ pub(crate) fn signed(parts: &Parts) {
 }
 
 /// A delivery is let in, by whatever it has proven.
-pub(crate) fn admitted(parts: &Parts) {
+pub(crate) fn mark_admitted(parts: &Parts) {
     if let Some(passed) = parts.extensions.get::<Passed>() {
         passed.0.admitted.store(true, Ordering::Relaxed);
     }

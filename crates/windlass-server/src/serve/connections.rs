@@ -107,7 +107,7 @@ impl Connections {
     }
 
     fn begin(&self, stream: TcpStream, peer: SocketAddr, graceful: &GracefulShutdown, keep_alive: bool) {
-        let seat = match self.table.sit(peer.ip()) {
+        let seat = match self.table.admit(peer.ip()) {
             Ok(seat) => Arc::new(seat),
             Err(full) => {
                 self.app.metrics.connection_refused();

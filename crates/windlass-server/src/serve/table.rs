@@ -73,7 +73,7 @@ impl Table {
     }
 
     /// A place for one more, perhaps another's.
-    pub(crate) fn sit(self: &Arc<Table>, peer: IpAddr) -> Result<Seat, ConnectionLimit> {
+    pub(crate) fn admit(self: &Arc<Table>, peer: IpAddr) -> Result<Seat, ConnectionLimit> {
         let peer = peer.to_canonical();
         // Behind a proxy there are many; so there are on this machine, and a proxy may be among them.
         let many = peer.is_loopback() || proxies::includes(&self.proxies, peer);
@@ -220,8 +220,8 @@ mod tests {
         Arc::new(Table::new(max_total, &options))
     }
 
-    fn sit(table: &Arc<Table>, from: &str) -> Result<Seat, ConnectionLimit> {
-        table.sit(from.parse().unwrap())
+    fn admit(table: &Arc<Table>, from: &str) -> Result<Seat, ConnectionLimit> {
+        table.admit(from.parse().unwrap())
     }
 
     fn goes(seat: &Seat) -> bool {
@@ -231,34 +231,34 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_oldest_who_says_nothing_makes_room() {
         let table = table(3, 3, &[]);
-        let (fresh, idle, busy) = (sit(&table, "::1"), sit(&table, "::1"), sit(&table, "::1"));
+        let (fresh, idle, busy) = (admit(&table, "::1"), admit(&table, "::1"), admit(&table, "::1"));
         let (fresh, idle, busy) = (fresh.unwrap(), idle.unwrap(), busy.unwrap());
         idle.begin();
         idle.end();
         busy.begin();
-        let fourth = sit(&table, "::1").unwrap();
+        let fourth = admit(&table, "::1").unwrap();
         assert!(goes(&fresh) && !goes(&idle) && !goes(&busy));
         fresh.let_go().await;
         // What is gone is gone: its end frees no second place.
         drop(fresh);
         fourth.begin();
-        let fifth = sit(&table, "::1").unwrap();
+        let fifth = admit(&table, "::1").unwrap();
         assert!(goes(&idle));
         fifth.begin();
-        assert_eq!(sit(&table, "::1").err(), Some(ConnectionLimit::Total), "all of them are at work");
+        assert_eq!(admit(&table, "::1").err(), Some(ConnectionLimit::Total), "all of them are at work");
         // Whoever does not read what it has asked for goes when others wait, but not at once.
         busy.stalls(true);
-        assert_eq!(sit(&table, "::1").err(), Some(ConnectionLimit::Total));
+        assert_eq!(admit(&table, "::1").err(), Some(ConnectionLimit::Total));
         tokio::time::advance(STALLED).await;
-        let sixth = sit(&table, "::1").unwrap();
+        let sixth = admit(&table, "::1").unwrap();
         assert!(goes(&busy) && !goes(&fourth) && !goes(&fifth));
         sixth.begin();
         fourth.stalls(true);
         tokio::time::advance(STALLED).await;
         fourth.stalls(false);
-        assert_eq!(sit(&table, "::1").err(), Some(ConnectionLimit::Total), "it has read after all");
+        assert_eq!(admit(&table, "::1").err(), Some(ConnectionLimit::Total), "it has read after all");
         drop(fifth);
-        assert!(sit(&table, "::1").is_ok());
+        assert!(admit(&table, "::1").is_ok());
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
         let table = table(100, 2, &["10.0.0.0/8"]);
         let mut seats = Vec::new();
         let mut busy = |from: &str| {
-            let seat = sit(&table, from)?;
+            let seat = admit(&table, from)?;
             seat.begin();
             seats.push(seat);
             Ok(())
@@ -285,9 +285,9 @@ mod tests {
     #[test]
     fn whoever_says_nothing_makes_room_for_its_own_first() {
         let table = table(100, 2, &[]);
-        let (one, other) = (sit(&table, "192.0.2.9").unwrap(), sit(&table, "192.0.2.1").unwrap());
-        let third = sit(&table, "192.0.2.1").unwrap();
-        let _fourth = sit(&table, "192.0.2.1").unwrap();
+        let (one, other) = (admit(&table, "192.0.2.9").unwrap(), admit(&table, "192.0.2.1").unwrap());
+        let third = admit(&table, "192.0.2.1").unwrap();
+        let _fourth = admit(&table, "192.0.2.1").unwrap();
         assert!(goes(&other) && !goes(&one) && !goes(&third));
     }
 }

@@ -169,7 +169,7 @@ impl FromRequest<App> for Signed {
             return Err(refused(problem.hint("an administrator turns it on again")));
         }
         let beside = request::beside(&trigger, &parts).map_err(refused)?;
-        gate::admitted(&parts);
+        gate::mark_admitted(&parts);
         Ok(Signed { app: app.clone(), definition, program, trigger, headers: parts.headers, beside, body, id })
     }
 }
@@ -349,8 +349,8 @@ impl Signed {
         let delivery = format!("{prefix}{}", tag.unwrap_or_else(windlass_runtime::new_run_id));
         // A stop waits for it.
         let _making = self.app.watch().making.read().await;
-        let place = match queue::enter(&self.app, &self.definition.name, &self.trigger, &delivery).await? {
-            Ok(place) => place,
+        let ticket = match queue::admit(&self.app, &self.definition.name, &self.trigger, &delivery).await? {
+            Ok(ticket) => ticket,
             Err(bounds) => {
                 self.tell(TriggerLogOutcome::Skipped { why: bounds.limit_reached_message() });
                 let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, bounds.limit_reached_message());
@@ -360,14 +360,14 @@ impl Signed {
         let options = TriggerOptions {
             delivery: Some(delivery),
             beside: self.beside.clone(),
-            held: place.is_limited(),
+            held: ticket.is_limited(),
             ..TriggerOptions::default()
         };
         let plan = self.definition.current.plan();
         let triggered = match self.app.engine.trigger(plan, &self.trigger.name, input, options).await {
             Ok(triggered) => triggered,
             Err(error) => {
-                place.unsure().await?;
+                ticket.finish_unknown().await?;
                 let Some(run) = was_made(&error) else {
                     let problem = refusal(error);
                     // What was delivered may stand in the sentence.
@@ -379,7 +379,7 @@ impl Signed {
                 return Ok(Made::Before(run.to_owned()));
             }
         };
-        let waiting = place.taken(&triggered.runs).await?;
+        let waiting = ticket.finish(&triggered.runs).await?;
         let repeated = is_repeated(&triggered);
         self.app.metrics.delivered(if repeated { "repeated" } else { "started" });
         let runs: Vec<String> = triggered.runs.iter().map(|run| run.run.to_string()).collect();

@@ -14,7 +14,7 @@ mod scheduler;
 pub(crate) mod settings;
 pub(crate) mod signature;
 mod told;
-mod turns;
+mod queue_position;
 
 use windlass_core::plan::{Action, NodeKind, Plan};
 use windlass_runtime::RuntimeError;
@@ -23,7 +23,7 @@ pub(crate) use catch_up::CatchUp;
 pub(crate) use listening::listening;
 pub use scheduler::Scheduler;
 pub(crate) use told::{TriggerLogEntry, TriggerLogOutcome};
-pub use turns::{TurnInfo, turn_of};
+pub use queue_position::{QueuePositionInfo, find_queue_position};
 
 /// Kinds that somebody calls.
 const CALLED: [&str; 3] = ["request", "manual", "webhook"];

@@ -21,7 +21,7 @@ const ROW_PAGE_SIZE: u32 = 500;
 const PREFIX_LETTERS: usize = 14;
 
 /// By this request a run is let go on; made twice, it is one.
-const TURN: &str = "turn";
+const ADMISSION_REQUEST: &str = "turn";
 
 /// What a definition says of the runs of a trigger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,36 +54,36 @@ impl TriggerConcurrency {
 }
 
 /// The runs of one trigger that have not ended.
-struct Queue {
+struct AdmissionQueue {
     definition: Arc<str>,
     prefix: String,
     in_flight: BTreeSet<Arc<str>>,
-    waiting: BTreeMap<Turn, Arc<str>>,
+    waiting: BTreeMap<QueueOrder, Arc<str>>,
     /// Those that wait, to find one.
-    queued: BTreeMap<Arc<str>, Turn>,
+    order_by_run: BTreeMap<Arc<str>, QueueOrder>,
     /// Deliveries that were let in and whose runs are not all made yet, each as often as it is being made.
-    expected: BTreeMap<Arc<str>, usize>,
+    pending_deliveries: BTreeMap<Arc<str>, usize>,
     /// Something could not be learnt when it was told: the store is read before anybody goes.
     is_stale: bool,
 }
 
 /// When a delivery came, its name, and which of its items it is. The runs of a delivery are made side by side, and are told
 /// of in any order; this is the order in which they go.
-pub(super) type Turn = (Timestamp, Arc<str>, usize);
+pub(super) type QueueOrder = (Timestamp, Arc<str>, usize);
 
-pub(super) fn turn(row: &RunRow) -> Turn {
+pub(super) fn queue_order(row: &RunRow) -> QueueOrder {
     let (delivery, item) = row.run.rsplit_once('-').unwrap_or((&row.run, ""));
     (row.created_at, delivery.into(), item.parse().unwrap_or_default())
 }
 
-type Shared = Arc<Mutex<Queue>>;
+type SharedQueue = Arc<Mutex<AdmissionQueue>>;
 
 /// Queues of triggers, by the beginning of the names of their runs.
 #[derive(Default)]
-pub(crate) struct Queues {
-    all: Mutex<BTreeMap<String, Shared>>,
+pub(crate) struct AdmissionQueues {
+    all: Mutex<BTreeMap<String, SharedQueue>>,
     /// All runs that wait have been looked for since the process began.
-    looked: Mutex<bool>,
+    scanned: Mutex<bool>,
 }
 
 /// How many runs of a trigger there are.
@@ -94,93 +94,93 @@ pub(crate) struct TriggerLoad {
 }
 
 /// A delivery that may make runs now.
-pub(crate) struct Place {
+pub(crate) struct AdmissionTicket {
     app: App,
-    queue: Option<Shared>,
+    queue: Option<SharedQueue>,
     delivery: Arc<str>,
     /// Its runs are known: nothing more is expected of it.
-    settled: bool,
+    is_finished: bool,
 }
 
-impl Place {
+impl AdmissionTicket {
     /// Whether its runs are made held.
     pub(crate) fn is_limited(&self) -> bool {
         self.queue.is_some()
     }
 
     /// Its runs are made: they take their places, and those whose turn it is begin. Gives how many wait.
-    pub(crate) async fn taken(self, runs: &[RunHandle]) -> Result<usize, RuntimeError> {
+    pub(crate) async fn finish(self, runs: &[RunHandle]) -> Result<usize, RuntimeError> {
         let made: Vec<(Arc<str>, bool)> = runs.iter().map(|run| (run.run.clone(), run.created)).collect();
-        self.settle(move |queue, app| {
+        self.finish_with(move |queue, app| {
             // Also those that were made before: whoever made them may not have come as far as this.
-            made.iter().try_for_each(|(run, _)| queue.wait(app, run))?;
-            queue.let_go_on(app)?;
-            Ok(made.iter().filter(|(run, created)| *created && queue.queued.contains_key(run)).count())
+            made.iter().try_for_each(|(run, _)| queue.enqueue(app, run))?;
+            queue.admit_waiting(app)?;
+            Ok(made.iter().filter(|(run, created)| *created && queue.order_by_run.contains_key(run)).count())
         })
         .await
     }
 
     /// Nobody knows which of its runs are made.
-    pub(crate) async fn unsure(self) -> Result<(), RuntimeError> {
-        self.settle(|queue, app| {
+    pub(crate) async fn finish_unknown(self) -> Result<(), RuntimeError> {
+        self.finish_with(|queue, app| {
             queue.read(app)?;
-            queue.let_go_on(app)
+            queue.admit_waiting(app)
         })
         .await
     }
 
-    async fn settle<T: Default + Send + 'static>(
+    async fn finish_with<T: Default + Send + 'static>(
         mut self,
-        call: impl FnOnce(&mut Queue, &App) -> Result<T, RuntimeError> + Send + 'static,
+        call: impl FnOnce(&mut AdmissionQueue, &App) -> Result<T, RuntimeError> + Send + 'static,
     ) -> Result<T, RuntimeError> {
         let Some(shared) = self.queue.clone() else { return Ok(T::default()) };
         blocking(move || {
             let mut queue = lock(&shared);
-            self.settled = true;
-            queue.expect_no_more(&self.delivery);
-            queue.learn(|queue| call(queue, &self.app))
+            self.is_finished = true;
+            queue.delivery_finished(&self.delivery);
+            queue.update(|queue| call(queue, &self.app))
         })
         .await
     }
 }
 
-impl Drop for Place {
+impl Drop for AdmissionTicket {
     fn drop(&mut self) {
-        if let Some(queue) = self.queue.as_ref().filter(|_| !self.settled) {
+        if let Some(queue) = self.queue.as_ref().filter(|_| !self.is_finished) {
             // Those of its runs that are made go at the next look.
-            lock(queue).expect_no_more(&self.delivery);
+            lock(queue).delivery_finished(&self.delivery);
         }
     }
 }
 
 /// Lets a delivery in. Err: as many as may are under way and wait. One that was made before makes nothing new.
-pub(crate) async fn enter(
+pub(crate) async fn admit(
     app: &App,
     definition: &Arc<str>,
     trigger: &Trigger,
     delivery: &str,
-) -> Result<Result<Place, TriggerConcurrency>, RuntimeError> {
-    let Some(limits) = TriggerConcurrency::from_trigger(trigger, app.limits.default_trigger_waiting_runs) else {
-        return Ok(Ok(Place { app: app.clone(), queue: None, delivery: "".into(), settled: true }));
+) -> Result<Result<AdmissionTicket, TriggerConcurrency>, RuntimeError> {
+    let Some(limits) = TriggerConcurrency::from_trigger(trigger, app.limits.default_trigger_queued_runs) else {
+        return Ok(Ok(AdmissionTicket { app: app.clone(), queue: None, delivery: "".into(), is_finished: true }));
     };
     let (definition, prefix) = (definition.clone(), prefix(definition, &trigger.name));
     let (app, delivery, first) = (app.clone(), Arc::from(delivery), format!("{delivery}-0"));
     blocking(move || {
-        let shared = app.watch().queues.of(&app, &definition, &prefix)?;
+        let shared = app.watch().queues.get_or_load(&app, &definition, &prefix)?;
         let mut queue = lock(&shared);
-        let is_full = |queue: &Queue| {
-            let expected: usize = queue.expected.values().sum();
+        let is_full = |queue: &AdmissionQueue| {
+            let expected: usize = queue.pending_deliveries.values().sum();
             queue.in_flight.len() + queue.waiting.len() + expected >= limits.max_concurrency + limits.max_waiting
         };
         if is_full(&queue) {
-            queue.forget_ended(&app)?;
+            queue.remove_ended(&app)?;
         }
         if is_full(&queue) && app.store.run(&first)?.is_none() {
             return Ok(Err(limits));
         }
-        *queue.expected.entry(Arc::clone(&delivery)).or_default() += 1;
+        *queue.pending_deliveries.entry(Arc::clone(&delivery)).or_default() += 1;
         drop(queue);
-        Ok(Ok(Place { app, queue: Some(shared), delivery, settled: false }))
+        Ok(Ok(AdmissionTicket { app, queue: Some(shared), delivery, is_finished: false }))
     })
     .await
 }
@@ -192,36 +192,36 @@ pub(crate) async fn has_room(
     trigger: &Trigger,
 ) -> Result<Result<(), TriggerConcurrency>, RuntimeError> {
     // No delivery has this name.
-    Ok(enter(app, definition, trigger, "").await?.map(drop))
+    Ok(admit(app, definition, trigger, "").await?.map(drop))
 }
 
 /// What is known of a trigger's runs, if there are bounds.
 pub(crate) fn load(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Result<Option<TriggerLoad>, StoreError> {
-    if TriggerConcurrency::from_trigger(trigger, app.limits.default_trigger_waiting_runs).is_none() {
+    if TriggerConcurrency::from_trigger(trigger, app.limits.default_trigger_queued_runs).is_none() {
         return Ok(None);
     }
     let prefix = prefix(definition, &trigger.name);
-    let shared = app.watch().queues.of(app, definition, &prefix)?;
-    let load_of = |queue: &Queue| TriggerLoad { in_flight: queue.in_flight.len(), waiting: queue.waiting.len() };
+    let shared = app.watch().queues.get_or_load(app, definition, &prefix)?;
+    let load_of = |queue: &AdmissionQueue| TriggerLoad { in_flight: queue.in_flight.len(), waiting: queue.waiting.len() };
     // Whoever has it may be waiting for the turn to write; the store knows the same.
     let Ok(mut queue) = shared.try_lock() else {
-        let mut own = Queue::new(definition, &prefix);
+        let mut own = AdmissionQueue::new(definition, &prefix);
         own.read(app)?;
         return Ok(Some(load_of(&own)));
     };
-    queue.forget_ended(app)?;
+    queue.remove_ended(app)?;
     Ok(Some(load_of(&queue)))
 }
 
 /// Whoever's turn it is begins: after a start of the server, and where nobody has noticed that a run has ended.
-pub(crate) async fn look(app: &App) -> Result<(), RuntimeError> {
+pub(crate) async fn admit_all(app: &App) -> Result<(), RuntimeError> {
     let app = app.clone();
     blocking(move || {
         let queues = &app.watch().queues;
-        queues.find_waiting(&app)?;
-        let all: Vec<Shared> = locked(&queues.all).values().cloned().collect();
+        queues.find_waiting_runs(&app)?;
+        let all: Vec<SharedQueue> = locked(&queues.all).values().cloned().collect();
         for queue in all {
-            lock(&queue).let_go_on(&app)?;
+            lock(&queue).admit_waiting(&app)?;
         }
         Ok(())
     })
@@ -229,7 +229,7 @@ pub(crate) async fn look(app: &App) -> Result<(), RuntimeError> {
 }
 
 /// Until the server stops: the end of a run is the turn of the next.
-pub async fn watch(app: App) {
+pub async fn watch_run_changes(app: App) {
     let mut draining = app.draining();
     let mut changes = app.engine.changes();
     loop {
@@ -239,49 +239,49 @@ pub async fn watch(app: App) {
         };
         // What cannot be done now is done at the next look.
         let _ = match change {
-            Ok(change) => changed(&app, change.run, change.status).await,
+            Ok(change) => handle_change(&app, change.run, change.status).await,
             Err(RecvError::Lagged(_)) => {
                 // From now on: the store knows what was told before, and whoever reads it all would only fall further behind.
                 changes = changes.resubscribe();
-                read_all(&app).await
+                reload_all(&app).await
             }
             Err(RecvError::Closed) => return,
         };
     }
 }
 
-async fn changed(app: &App, run: Arc<str>, status: RunStatus) -> Result<(), RuntimeError> {
+async fn handle_change(app: &App, run: Arc<str>, status: RunStatus) -> Result<(), RuntimeError> {
     let known = run.get(..PREFIX_LETTERS).and_then(|prefix| locked(&app.watch().queues.all).get(prefix).cloned());
     let Some(queue) = known else { return Ok(()) };
     let app = app.clone();
     blocking(move || {
-        lock(&queue).learn(|queue| {
+        lock(&queue).update(|queue| {
             match status {
                 // Whoever has made it may be gone before it could say so.
-                RunStatus::Pending => queue.wait(&app, &run)?,
+                RunStatus::Pending => queue.enqueue(&app, &run)?,
                 _ => {
                     // Somebody may have let it go on, or have called it off, before its turn.
-                    queue.wait_no_more(&run);
+                    queue.dequeue(&run);
                     match occupies_slot(status) {
                         true => queue.in_flight.insert(run),
                         false => queue.in_flight.remove(&run),
                     };
                 }
             }
-            queue.let_go_on(&app)
+            queue.admit_waiting(&app)
         })
     })
     .await
 }
 
 /// Changes were missed: the store knows.
-async fn read_all(app: &App) -> Result<(), RuntimeError> {
+async fn reload_all(app: &App) -> Result<(), RuntimeError> {
     let shared = app.clone();
-    let all: Vec<Shared> = locked(&app.watch().queues.all).values().cloned().collect();
+    let all: Vec<SharedQueue> = locked(&app.watch().queues.all).values().cloned().collect();
     blocking(move || {
         // All of them, whatever becomes of the first.
         all.iter().for_each(|queue| lock(queue).is_stale = true);
-        all.iter().try_for_each(|queue| lock(queue).let_go_on(&shared))
+        all.iter().try_for_each(|queue| lock(queue).admit_waiting(&shared))
     })
     .await
 }
@@ -291,41 +291,41 @@ pub(super) fn occupies_slot(status: RunStatus) -> bool {
     !status.is_final() && status != RunStatus::Quarantined
 }
 
-impl Queues {
-    fn of(&self, app: &App, definition: &Arc<str>, prefix: &str) -> Result<Shared, StoreError> {
+impl AdmissionQueues {
+    fn get_or_load(&self, app: &App, definition: &Arc<str>, prefix: &str) -> Result<SharedQueue, StoreError> {
         if let Some(known) = locked(&self.all).get(prefix) {
             return Ok(known.clone());
         }
-        let mut queue = Queue::new(definition, prefix);
+        let mut queue = AdmissionQueue::new(definition, prefix);
         queue.read(app)?;
         Ok(locked(&self.all).entry(prefix.to_owned()).or_insert_with(|| Arc::new(Mutex::new(queue))).clone())
     }
 
     /// Runs that another process has left waiting, also those of triggers that are no more.
-    fn find_waiting(&self, app: &App) -> Result<(), StoreError> {
-        let mut looked = locked(&self.looked);
-        if *looked {
+    fn find_waiting_runs(&self, app: &App) -> Result<(), StoreError> {
+        let mut scanned = locked(&self.scanned);
+        if *scanned {
             return Ok(());
         }
         let filter = RunFilter { status: Some(RunStatus::Pending), ..RunFilter::default() };
         each_run(&*app.store, &filter, |row| match row.run.get(..PREFIX_LETTERS) {
-            Some(prefix) if is_prefix(prefix) => self.of(app, &row.definition.as_str().into(), prefix).map(drop),
+            Some(prefix) if is_prefix(prefix) => self.get_or_load(app, &row.definition.as_str().into(), prefix).map(drop),
             _ => Ok(()),
         })?;
-        *looked = true;
+        *scanned = true;
         Ok(())
     }
 }
 
-impl Queue {
-    fn new(definition: &Arc<str>, prefix: &str) -> Queue {
-        Queue {
+impl AdmissionQueue {
+    fn new(definition: &Arc<str>, prefix: &str) -> AdmissionQueue {
+        AdmissionQueue {
             definition: definition.clone(),
             prefix: prefix.to_owned(),
             in_flight: BTreeSet::new(),
             waiting: BTreeMap::new(),
-            queued: BTreeMap::new(),
-            expected: BTreeMap::new(),
+            order_by_run: BTreeMap::new(),
+            pending_deliveries: BTreeMap::new(),
             is_stale: true,
         }
     }
@@ -343,7 +343,7 @@ impl Queue {
             match row.status {
                 _ if !row.run.starts_with(&self.prefix) => {}
                 RunStatus::Pending => {
-                    waiting.insert(turn(row), row.run.clone());
+                    waiting.insert(queue_order(row), row.run.clone());
                 }
                 status if occupies_slot(status) => {
                     in_flight.insert(row.run.clone());
@@ -352,52 +352,52 @@ impl Queue {
             }
             Ok(())
         })?;
-        self.queued = waiting.iter().map(|(turn, run)| (run.clone(), turn.clone())).collect();
+        self.order_by_run = waiting.iter().map(|(order, run)| (run.clone(), order.clone())).collect();
         (self.in_flight, self.waiting) = (in_flight, waiting);
         self.is_stale = false;
         Ok(())
     }
 
     /// What is not learnt now is in the store.
-    fn learn<T>(&mut self, told: impl FnOnce(&mut Queue) -> Result<T, RuntimeError>) -> Result<T, RuntimeError> {
-        let learnt = told(self);
-        self.is_stale |= learnt.is_err();
-        learnt
+    fn update<T>(&mut self, change: impl FnOnce(&mut AdmissionQueue) -> Result<T, RuntimeError>) -> Result<T, RuntimeError> {
+        let updated = change(self);
+        self.is_stale |= updated.is_err();
+        updated
     }
 
-    fn wait(&mut self, app: &App, run: &Arc<str>) -> Result<(), StoreError> {
-        if !self.in_flight.contains(run) && !self.queued.contains_key(run) {
+    fn enqueue(&mut self, app: &App, run: &Arc<str>) -> Result<(), StoreError> {
+        if !self.in_flight.contains(run) && !self.order_by_run.contains_key(run) {
             let row = app.store.run(run)?.filter(|row| row.status == RunStatus::Pending);
-            if let Some(turn) = row.as_ref().map(turn) {
-                self.queued.insert(run.clone(), turn.clone());
-                self.waiting.insert(turn, run.clone());
+            if let Some(order) = row.as_ref().map(queue_order) {
+                self.order_by_run.insert(run.clone(), order.clone());
+                self.waiting.insert(order, run.clone());
             }
         }
         Ok(())
     }
 
-    fn wait_no_more(&mut self, run: &str) {
-        if let Some(turn) = self.queued.remove(run) {
-            self.waiting.remove(&turn);
+    fn dequeue(&mut self, run: &str) {
+        if let Some(order) = self.order_by_run.remove(run) {
+            self.waiting.remove(&order);
         }
     }
 
-    fn expect_no_more(&mut self, delivery: &str) {
-        if let Some(times) = self.expected.get_mut(delivery) {
+    fn delivery_finished(&mut self, delivery: &str) {
+        if let Some(times) = self.pending_deliveries.get_mut(delivery) {
             *times -= 1;
             if *times == 0 {
-                self.expected.remove(delivery);
+                self.pending_deliveries.remove(delivery);
             }
         }
     }
 
     /// Whose turn is next. Nobody's, while the runs of the first delivery are being made: an earlier item may be missing.
-    fn next(&self) -> Option<Arc<str>> {
+    fn next_admissible(&self) -> Option<Arc<str>> {
         let ((_, delivery, _), run) = self.waiting.first_key_value()?;
-        (!self.expected.contains_key(delivery)).then(|| run.clone())
+        (!self.pending_deliveries.contains_key(delivery)).then(|| run.clone())
     }
 
-    fn forget_ended(&mut self, app: &App) -> Result<(), StoreError> {
+    fn remove_ended(&mut self, app: &App) -> Result<(), StoreError> {
         let mut ended = Vec::new();
         for run in &self.in_flight {
             if app.store.run(run)?.is_none_or(|row| !occupies_slot(row.status)) {
@@ -408,29 +408,29 @@ impl Queue {
         Ok(())
     }
 
-    fn let_go_on(&mut self, app: &App) -> Result<(), RuntimeError> {
+    fn admit_waiting(&mut self, app: &App) -> Result<(), RuntimeError> {
         if self.is_stale {
             self.read(app)?;
         }
-        if self.next().is_none() {
+        if self.next_admissible().is_none() {
             return Ok(());
         }
         // A trigger that is gone, or has no bounds any more, keeps nobody waiting.
         let limits = self.limits(app)?;
-        let is_full = |queue: &Queue| limits.is_some_and(|bounds| queue.in_flight.len() >= bounds.max_concurrency);
+        let is_full = |queue: &AdmissionQueue| limits.is_some_and(|bounds| queue.in_flight.len() >= bounds.max_concurrency);
         if is_full(self) {
-            self.forget_ended(app)?;
+            self.remove_ended(app)?;
         }
         while !is_full(self)
-            && let Some(run) = self.next()
+            && let Some(run) = self.next_admissible()
         {
-            let goes_on = match app.engine.request(&run, TURN, Request::Resume) {
+            let is_started = match app.engine.request(&run, ADMISSION_REQUEST, Request::Resume) {
                 Ok(Answer::Ended) | Err(RuntimeError::NoSuchRun(_)) => false,
-                Ok(Answer::Delivered | Answer::Kept | Answer::Repeated) => true,
+                Ok(Answer::Delivered | Answer::Queued | Answer::Repeated) => true,
                 Err(error) => return Err(error),
             };
-            self.wait_no_more(&run);
-            if goes_on {
+            self.dequeue(&run);
+            if is_started {
                 self.in_flight.insert(run);
             }
         }
@@ -442,7 +442,7 @@ impl Queue {
         let Some(definition) = app.definitions.get(&self.definition) else { return Ok(None) };
         let program = app.engine.program(&definition.current.plan())?;
         let own = program.plan.triggers.iter().find(|own| prefix(&definition.name, &own.name) == self.prefix);
-        Ok(own.and_then(|own| TriggerConcurrency::from_trigger(own, app.limits.default_trigger_waiting_runs)))
+        Ok(own.and_then(|own| TriggerConcurrency::from_trigger(own, app.limits.default_trigger_queued_runs)))
     }
 }
 
@@ -471,7 +471,7 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(call).await.unwrap_or(Err(RuntimeError::Closing))
 }
 
-fn lock(queue: &Shared) -> MutexGuard<'_, Queue> {
+fn lock(queue: &SharedQueue) -> MutexGuard<'_, AdmissionQueue> {
     locked(queue)
 }
 

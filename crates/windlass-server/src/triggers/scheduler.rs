@@ -81,7 +81,7 @@ impl Scheduler {
 
     /// Fires all that is due at this time; gives the next time at which something is.
     pub async fn step(&self, now: Timestamp) -> Option<Timestamp> {
-        if let Err(error) = queue::look(&self.app).await {
+        if let Err(error) = queue::admit_all(&self.app).await {
             self.trouble("", "", &error);
         }
         // What cannot be read now is looked at again soon.
@@ -309,19 +309,19 @@ impl Scheduler {
         let plan = one.definition.current.plan();
         let started = match &one.planned {
             Some(trigger) => {
-                let place = match queue::enter(&self.app, name, trigger, &delivery).await? {
+                let ticket = match queue::admit(&self.app, name, trigger, &delivery).await? {
                     Ok(place) => place,
                     Err(bounds) => return Ok(Fired::Skipped(bounds.limit_reached_message())),
                 };
-                let held = place.is_limited();
+                let held = ticket.is_limited();
                 let options = TriggerOptions { delivery: Some(delivery), beside, held, ..TriggerOptions::default() };
                 match self.app.engine.trigger(plan, &trigger.name, input, options).await {
                     Ok(found) => {
-                        let waiting = place.taken(&found.runs).await?;
+                        let waiting = ticket.finish(&found.runs).await?;
                         Ok((found.runs, waiting))
                     }
                     Err(error) => {
-                        place.unsure().await?;
+                        ticket.finish_unknown().await?;
                         Err(error)
                     }
                 }

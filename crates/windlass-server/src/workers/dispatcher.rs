@@ -11,7 +11,7 @@ use windlass_runtime::{Away, EventPublisher, ToolCall, real_now};
 use windlass_tools::Redactor;
 use windlass_value::Timestamp;
 
-use super::queue::{JobId, Kind, Place, Queues};
+use super::queue::{JobId, Kind, QueuePosition, Queues};
 use super::registry::{Registry, Worker, WorkerKey};
 use super::wire::{HeldInfo, LeasedJob, QueueInfo, WorkerInfo, Workers};
 
@@ -73,7 +73,7 @@ pub(super) struct Entry {
 pub(super) enum Stage {
     /// Somebody may have it from before the server's start.
     Kept(Instant),
-    Queued(Place),
+    Queued(QueuePosition),
     Held(Held),
 }
 

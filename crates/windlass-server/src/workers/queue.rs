@@ -23,7 +23,7 @@ pub(super) struct Kind {
 
 /// A place in a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place(i64);
+pub(super) struct QueuePosition(i64);
 
 #[derive(Default)]
 pub(super) struct Queues {
@@ -38,7 +38,7 @@ pub(super) struct Queues {
 #[derive(Default)]
 struct Queue {
     /// Whose turn it is. A run that has nothing left is passed over once.
-    turns: VecDeque<Arc<str>>,
+    run_order: VecDeque<Arc<str>>,
     runs: HashMap<Arc<str>, BTreeMap<i64, Waiting>>,
     length: usize,
     served: u64,
@@ -50,32 +50,32 @@ struct Waiting {
 }
 
 impl Queues {
-    pub(crate) fn push(&mut self, kind: &Kind, id: &JobId, since: Timestamp) -> Place {
+    pub(crate) fn push(&mut self, kind: &Kind, id: &JobId, since: Timestamp) -> QueuePosition {
         self.last += 1;
         self.put(kind, id, since, self.last)
     }
 
     /// Before all others of its run: it was given out and never arrived.
-    pub(crate) fn push_front(&mut self, kind: &Kind, id: &JobId, since: Timestamp) -> Place {
+    pub(crate) fn push_front(&mut self, kind: &Kind, id: &JobId, since: Timestamp) -> QueuePosition {
         self.first -= 1;
         self.put(kind, id, since, self.first)
     }
 
-    fn put(&mut self, kind: &Kind, id: &JobId, since: Timestamp, place: i64) -> Place {
+    fn put(&mut self, kind: &Kind, id: &JobId, since: Timestamp, place: i64) -> QueuePosition {
         let queue = match self.queues.get_mut(kind) {
             Some(queue) => queue,
             None => self.queues.entry(kind.clone()).or_default(),
         };
         let run = queue.runs.entry(id.run.clone()).or_insert_with(|| {
-            queue.turns.push_back(id.run.clone());
+            queue.run_order.push_back(id.run.clone());
             BTreeMap::new()
         });
         run.insert(place, Waiting { job: id.job, since });
         queue.length += 1;
-        Place(place)
+        QueuePosition(place)
     }
 
-    pub(crate) fn remove(&mut self, kind: &Kind, id: &JobId, place: Place) {
+    pub(crate) fn remove(&mut self, kind: &Kind, id: &JobId, place: QueuePosition) {
         let Some(queue) = self.queues.get_mut(kind) else { return };
         if let Some(run) = queue.runs.get_mut(&id.run)
             && run.remove(&place.0).is_some()
@@ -141,7 +141,7 @@ impl Kind {
 
 impl Queue {
     fn pop(&mut self) -> Option<JobId> {
-        while let Some(run) = self.turns.pop_front() {
+        while let Some(run) = self.run_order.pop_front() {
             let Some(waiting) = self.runs.get_mut(&run) else { continue };
             match waiting.pop_first() {
                 Some((_, next)) => {
@@ -149,7 +149,7 @@ impl Queue {
                     if waiting.is_empty() {
                         self.runs.remove(&run);
                     } else {
-                        self.turns.push_back(run.clone());
+                        self.run_order.push_back(run.clone());
                     }
                     return Some(JobId { run, job: next.job });
                 }

@@ -184,7 +184,7 @@ async fn a_page_is_found_in_a_large_file() {
 }
 
 #[tokio::test]
-async fn the_api_gives_pages_to_those_who_may_do_everything() {
+async fn the_api_serves_pages_to_admin_tokens_only() {
     let world = World::new();
     for name in ["a", "b", "c"] {
         world.post("/api/v1/tokens", json!({ "name": name, "scopes": ["read"] })).await;

@@ -86,7 +86,7 @@ async fn a_token_is_made_shown_once_used_and_revoked() {
 }
 
 #[tokio::test]
-async fn the_last_that_may_do_everything_stays() {
+async fn the_last_admin_token_cannot_be_revoked() {
     let world = World::new();
     let id = world.get("/api/v1/tokens").await.json()["items"][0]["id"].as_str().unwrap().to_owned();
     let path = format!("/api/v1/tokens/{id}");

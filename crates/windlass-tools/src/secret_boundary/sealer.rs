@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use windlass_runtime::{Gate, REFERENCE, SecureInput, SecureShape, has_reference, outside};
+use windlass_runtime::{InputGate, REFERENCE, SecureInput, SecureShape, has_reference, outside};
 use windlass_value::{Map, Value};
 
 use crate::http::uri::{escape, is_unreserved, unescape};
@@ -226,7 +226,7 @@ impl SealOutcome {
 }
 
 /// Secure parameters come as references; all else from outside holds none.
-impl Gate for SecretSealer {
+impl InputGate for SecretSealer {
     fn admit(&self, secure: &[SecureInput], family: &str, input: Value) -> Result<Value, String> {
         let Value::Map(map) = &input else { return Ok(outside(input)) };
         let mut admitted = Map::new();

@@ -1,4 +1,4 @@
-use windlass_runtime::{Gate, EventPublisher, SecureInput, SecureShape};
+use windlass_runtime::{InputGate, EventPublisher, SecureInput, SecureShape};
 use windlass_value::{Duration, parse_json, to_json};
 
 use super::*;

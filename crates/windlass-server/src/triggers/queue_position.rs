@@ -6,24 +6,24 @@ use windlass_core::plan::Plan;
 use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError};
 
 use super::prefix;
-use super::queue::{TriggerConcurrency, each_run, occupies_slot, turn};
+use super::queue::{TriggerConcurrency, each_run, occupies_slot, queue_order};
 
 /// Where a run stands among those of its trigger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct TurnInfo {
+pub struct QueuePositionInfo {
     pub trigger: String,
     /// Runs of the trigger that are under way.
     pub in_flight: usize,
     /// How many there may be at once.
     pub max_concurrency: usize,
     /// 1: it is the next.
-    pub place: usize,
+    pub position: usize,
     /// All of it as a sentence.
     pub note: String,
 }
 
 /// None: it does not wait for its turn, or the trigger has no bound in this plan.
-pub fn turn_of(store: &dyn Store, row: &RunRow, plan: &Plan) -> Result<Option<TurnInfo>, StoreError> {
+pub fn find_queue_position(store: &dyn Store, row: &RunRow, plan: &Plan) -> Result<Option<QueuePositionInfo>, StoreError> {
     if row.status != RunStatus::Pending {
         return Ok(None);
     }
@@ -37,12 +37,12 @@ pub fn turn_of(store: &dyn Store, row: &RunRow, plan: &Plan) -> Result<Option<Tu
         search: Some(prefix.clone()),
         ..RunFilter::default()
     };
-    let (mut in_flight, mut place) = (0, 1);
-    let mine = turn(row);
+    let (mut in_flight, mut position) = (0, 1);
+    let own_order = queue_order(row);
     each_run(store, &filter, |other| {
         let of_trigger = other.run.starts_with(&prefix);
         match other.status {
-            RunStatus::Pending => place += usize::from(of_trigger && turn(other) < mine),
+            RunStatus::Pending => position += usize::from(of_trigger && queue_order(other) < own_order),
             status => in_flight += usize::from(of_trigger && occupies_slot(status)),
         }
         Ok(())
@@ -51,7 +51,7 @@ pub fn turn_of(store: &dyn Store, row: &RunRow, plan: &Plan) -> Result<Option<Tu
     let runs = if in_flight == 1 { "1 run".to_owned() } else { format!("{in_flight} runs") };
     let are = if in_flight == 1 { "is" } else { "are" };
     let note = format!(
-        "waits for its turn: {runs} of the trigger `{name}` {are} under way (at most {at_once} at once), place {place}"
+        "waits for its turn: {runs} of the trigger `{name}` {are} under way (at most {at_once} at once), place {position}"
     );
-    Ok(Some(TurnInfo { trigger: name.to_string(), in_flight: under_way: in_flight, max_concurrency: at_once, place, note }))
+    Ok(Some(QueuePositionInfo { trigger: name.to_string(), in_flight: under_way: in_flight, max_concurrency: at_once, position: place: position, note }))
 }
