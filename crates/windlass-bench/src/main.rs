@@ -23,161 +23,171 @@ mod workloads;
 
 use std::process::ExitCode;
 
-struct Figure {
+struct Benchmark {
     key: &'static str,
     what: &'static str,
     target: &'static str,
     measure: fn() -> Vec<String>,
 }
 
-const FIGURES: [Figure; 27] = [
-    Figure {
+const BENCHMARKS: [Benchmark; 27] = [
+    Benchmark {
         key: "a",
         what: "turns of a compute-only until loop, one core",
         target: "300,000 turns/s",
         measure: reducer::iterations,
     },
-    Figure {
+    Benchmark {
         key: "b",
         what: "durable loop, one no-op effect a turn",
         target: "70 % of the disk's sync rate",
         measure: durable::effect_iterations,
     },
-    Figure {
+    Benchmark {
         key: "bu",
         what: "the same without syncs",
         target: "(what a turn costs besides the disk)",
         measure: durable::unsynced_iterations,
     },
-    Figure {
+    Benchmark {
         key: "bh",
         what: "durable loop, one local HTTP call a turn",
         target: "(told apart)",
         measure: durable::http_iterations,
     },
-    Figure { key: "c", what: "20,000 runs of 5 durable steps", target: "20,000 steps/s", measure: durable::many_runs },
-    Figure {
+    Benchmark {
+        key: "c",
+        what: "20,000 runs of 5 durable steps",
+        target: "20,000 steps/s",
+        measure: durable::many_runs,
+    },
+    Benchmark {
         key: "d",
         what: "foreach over 100,000 items, 100 at a time",
         target: "50,000 items/s, flat memory",
         measure: durable::items,
     },
-    Figure {
+    Benchmark {
         key: "e",
         what: "10 million turns in one durable run",
         target: "under 100 MB, journal bounded",
         measure: durable::ten_million,
     },
-    Figure {
+    Benchmark {
         key: "f",
         what: "restart after 1 million turns",
         target: "under 100 ms to the next turn",
         measure: durable::restart,
     },
-    Figure {
+    Benchmark {
         key: "g",
         what: "100,000 waiting runs",
         target: "under 1 KB resident each",
         measure: durable::waiting_runs,
     },
-    Figure {
+    Benchmark {
         key: "h",
         what: "cost of a tick, turn 1,000,000 against turn 100",
         target: "ratio under 1.1",
         measure: reducer::flatness,
     },
-    Figure {
+    Benchmark {
         key: "i",
         what: "cold start of the program to the first run done",
         target: "under 50 ms",
         measure: program::cold_start,
     },
-    Figure {
+    Benchmark {
         key: "j",
         what: "one condition of four calls, beside and inside values of 10 MB",
         target: "under 1 µs each, not growing",
         measure: expressions::condition,
     },
-    Figure {
+    Benchmark {
         key: "k",
         what: "iterations of a playbook's loop, no-op pipeline",
         target: "50,000 iterations/s",
         measure: playbooks::noop_iterations,
     },
-    Figure {
+    Benchmark {
         key: "l",
         what: "iterations of a playbook's loop, one python task",
         target: "2,000 iterations/s",
         measure: playbooks::python_iterations,
     },
-    Figure {
+    Benchmark {
         key: "m",
         what: "iterations of a playbook's loop, one local HTTP call, 64 in flight",
         target: "5,000 requests/s",
         measure: playbooks::http_iterations,
     },
-    Figure {
+    Benchmark {
         key: "n",
         what: "cost of an iteration, 100 to 1,000,000 items, 100 MB of them in the end",
         target: "flat",
         measure: playbooks::flat_iterations,
     },
-    Figure {
+    Benchmark {
         key: "o",
         what: "steps that send each other events, in memory, one core",
         target: "300,000 steps/s, linear",
         measure: steps::loop_in_memory,
     },
-    Figure {
+    Benchmark {
         key: "p",
         what: "a fan-out of 1,000 over 100 workers and its join, in memory",
         target: "5 ms",
         measure: steps::fan_out_in_memory,
     },
-    Figure {
+    Benchmark {
         key: "q",
         what: "100 durable runs at once, loops of steps that send each other events",
         target: "10,000 steps/s",
         measure: steps::durable_loops,
     },
-    Figure { key: "r", what: "reload of a run with 100,000 ticks behind it", target: "50 ms", measure: steps::reload },
-    Figure {
+    Benchmark {
+        key: "r",
+        what: "reload of a run with 100,000 ticks behind it",
+        target: "50 ms",
+        measure: steps::reload,
+    },
+    Benchmark {
         key: "s",
         what: "starts over HTTP, answered when durable, 64 connections, the clients on the same cores",
         target: "5,000 starts/s",
         measure: served::starts,
     },
-    Figure {
+    Benchmark {
         key: "t",
         what: "a start at half that rate, from the moment it was due",
         target: "p99 under 20 ms",
         measure: served::start_latency,
     },
-    Figure {
+    Benchmark {
         key: "u",
         what: "one busy run with readers of its events",
         target: "the same rate with 1,000",
         measure: readers::readers,
     },
-    Figure {
+    Benchmark {
         key: "v",
         what: "kill -9 of a server with 1,000 active runs, and its return",
         target: "ready within 5 s",
         measure: served::recovery,
     },
-    Figure {
+    Benchmark {
         key: "w",
         what: "the same asked of a peer on this machine, if one is installed",
         target: "faster than it",
         measure: peers::restate,
     },
-    Figure {
+    Benchmark {
         key: "w1",
         what: "W1: one run, 1,000 durable steps one after the other",
         target: "(beside the disk's own rate)",
         measure: workloads::measure_w1,
     },
-    Figure {
+    Benchmark {
         key: "w2",
         what: "W2: 1,000 runs of 5 durable steps, all started at once",
         target: "(beside the disk's own rate)",
@@ -210,8 +220,8 @@ fn main() -> ExitCode {
     if let [flag, key] = &arguments[..]
         && flag == "--one"
     {
-        if let Some(figure) = FIGURES.iter().find(|figure| figure.key == key) {
-            (figure.measure)().iter().for_each(|line| println!("    {line}"));
+        if let Some(benchmark) = BENCHMARKS.iter().find(|candidate| candidate.key == key) {
+            (benchmark.measure)().iter().for_each(|line| println!("    {line}"));
         }
         return ExitCode::SUCCESS;
     }
@@ -221,11 +231,12 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    for figure in FIGURES.iter().filter(|figure| arguments.is_empty() || arguments.iter().any(|key| key == figure.key))
+    for benchmark in
+        BENCHMARKS.iter().filter(|candidate| arguments.is_empty() || arguments.iter().any(|key| key == candidate.key))
     {
-        println!("({}) {} — target: {}", figure.key, figure.what, figure.target);
+        println!("({}) {} — target: {}", benchmark.key, benchmark.what, benchmark.target);
         let program = std::env::current_exe().expect("a program knows itself");
-        let status = std::process::Command::new(program).args(["--one", figure.key]).status();
+        let status = std::process::Command::new(program).args(["--one", benchmark.key]).status();
         if !status.is_ok_and(|status| status.success()) {
             println!("    failed");
         }

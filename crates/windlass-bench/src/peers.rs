@@ -34,9 +34,9 @@ pub(crate) fn restate() -> Vec<String> {
         return vec!["no peer is installed: CONTRIBUTING.md says how to compare with Restate".to_owned()];
     };
     measured("peers", async |server, place| {
-        let ours = figures_of_ours(&server).await?;
+        let ours = measure_windlass(&server).await?;
         drop(server);
-        let theirs = figures_of_restate(&folder, place).await?;
+        let theirs = measure_restate(&folder, place).await?;
         let line = |what: &str, ours: f64, theirs: f64| {
             format!("{what}: {ours:.0}/s, Restate {theirs:.0}/s: {:.1} times as many", ours / theirs)
         };
@@ -48,7 +48,7 @@ pub(crate) fn restate() -> Vec<String> {
     })
 }
 
-struct Figures {
+struct PeerRates {
     starts: f64,
     iterations: f64,
     concurrent_iterations: f64,
@@ -57,11 +57,11 @@ struct Figures {
 /// A request that is answered when a loop of so many turns has ended.
 type Loop<'a> = &'a dyn Fn(u64) -> Vec<u8>;
 
-async fn figures(address: SocketAddr, start: Vec<u8>, looped: Loop<'_>) -> Result<Figures, String> {
+async fn measure_rates(address: SocketAddr, start: Vec<u8>, looped: Loop<'_>) -> Result<PeerRates, String> {
     // Everything has happened once before it is measured.
     hammer_at(address, start.clone(), Duration::from_secs(2)).await?;
     loops(address, 1, looped(100)).await?;
-    let mut best = Figures { starts: 0.0, iterations: 0.0, concurrent_iterations: 0.0 };
+    let mut best = PeerRates { starts: 0.0, iterations: 0.0, concurrent_iterations: 0.0 };
     for _ in 0..3 {
         best.iterations = best.iterations.max(ITERATIONS as f64 / loops(address, 1, looped(ITERATIONS)).await?);
         best.concurrent_iterations = best.concurrent_iterations.max(
@@ -94,12 +94,12 @@ async fn loops(address: SocketAddr, count: u64, request: Vec<u8>) -> Result<f64,
     done.map(|_| begun.elapsed().as_secs_f64())
 }
 
-async fn figures_of_ours(server: &Server) -> Result<Figures, String> {
+async fn measure_windlass(server: &Server) -> Result<PeerRates, String> {
     server.register("tiny", TINY).await?;
     server.register("turns", LOOP).await?;
     let looped =
         |iterations: u64| server.start_of("turns", &format!(r#","input":{{"turns":{iterations}}},"wait_ms":60000"#));
-    figures(server.address, server.start_of("tiny", ""), &looped).await
+    measure_rates(server.address, server.start_of("tiny", ""), &looped).await
 }
 
 /// A process that is killed when it is dropped.
@@ -112,7 +112,7 @@ impl Drop for Process {
     }
 }
 
-async fn figures_of_restate(folder: &Path, place: &Folder) -> Result<Figures, String> {
+async fn measure_restate(folder: &Path, place: &Folder) -> Result<PeerRates, String> {
     let [ingress, admin, node, handlers] = [free()?, free()?, free()?, free()?];
     // They are started in another folder.
     let place = place.path().canonicalize().map_err(|error| error.to_string())?;
@@ -150,7 +150,7 @@ async fn figures_of_restate(folder: &Path, place: &Folder) -> Result<Figures, St
             _ => tokio::time::sleep(Duration::from_millis(200)).await,
         }
     }
-    figures(ingress, post("/tiny/say/send", "null"), &looped).await
+    measure_rates(ingress, post("/tiny/say/send", "null"), &looped).await
 }
 
 fn post(path: &str, body: &str) -> Vec<u8> {

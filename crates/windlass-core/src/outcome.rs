@@ -7,7 +7,7 @@ use windlass_value::{Duration, Map, Timestamp, IterationRecords, Value};
 
 use crate::Status;
 use crate::plan::WriteOp;
-use crate::state::Used;
+use crate::state::BudgetUsage;
 
 /// Why something failed. Never holds a secret: tools take those out before they report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -106,7 +106,7 @@ pub struct LoopSummary {
     pub failed: u64,
     pub reason: Reason,
     /// What it has used of its budget.
-    pub usage: Vec<Used>,
+    pub usage: Vec<BudgetUsage>,
     pub records: IterationRecords,
     /// Turns whose judge gave no verdict.
     #[serde(default, skip_serializing_if = "is_zero")]

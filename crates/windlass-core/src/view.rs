@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_value::{Timestamp, Value};
 
 use crate::plan::{Check, NodeKind, IterationPath};
-use crate::reduce::usage;
+use crate::reduce::usage_value;
 use crate::state::{Body, Form, Frame, FrameId, State, WaitFrame};
 use crate::{Program, Reason};
 
@@ -87,7 +87,7 @@ fn views(
         iteration,
         iteration_path,
         looping: loop_view(program, frame).or_else(|| hidden_loop(program, state, frame)),
-        usage: frame.account.as_ref().map_or(Value::Null, |account| usage(&account.usage)),
+        usage: frame.account.as_ref().map_or(Value::Null, |account| usage_value(&account.usage)),
         asks: match &frame.body {
             Body::Wait(WaitFrame::Signal { name, form: Some(form), .. }) => Some((name.clone(), form.clone())),
             _ => None,
@@ -144,5 +144,5 @@ fn loop_view(program: &Program, frame: &Frame) -> Option<LoopView> {
 /// What the jobs of a live run have used so far; null if its root does not count that.
 pub fn usage_so_far(state: &State) -> Value {
     let root = state.root.and_then(|root| state.frames.get(root));
-    root.and_then(|root| root.account.as_ref()).map_or(Value::Null, |account| usage(&account.usage))
+    root.and_then(|root| root.account.as_ref()).map_or(Value::Null, |account| usage_value(&account.usage))
 }

@@ -320,13 +320,13 @@ fn reserving(max_tokens: u64, each: u64) -> Program {
             let (input, reserves) = (b.expr("1"), b.value(Value::object([("tokens", Value::from(each))])));
             let effect = Effect { reserves: Some(reserves), ..Effect::new("0", input) };
             let node = b.node(Some(id), name, |_, _| NodeKind::lone(Action::Effect(effect)));
-            b.at(node).meters = true;
+            b.at(node).meters_usage = true;
             Child { node, after: Vec::new(), condition: None, group: None }
         });
         NodeKind::Graph(Graph { ending: Ending::Any, ..graph(children.to_vec()) })
     });
     let node = b.at(root);
-    (node.meters, node.budget) = (true, vec![most("tokens", max_tokens)]);
+    (node.meters_usage, node.budget) = (true, vec![most("tokens", max_tokens)]);
     b.load()
 }
 

@@ -67,7 +67,7 @@ async fn answered(app: &App, asked: Arc<Asked>, request: Request, next: Next, be
         Err(problem) => problem.into_response(),
     };
     let mut answer = as_problem(answer).await;
-    app.metrics.answered(asked.route(), &asked.method, answer.status(), began.elapsed());
+    app.metrics.record_request(asked.route(), &asked.method, answer.status(), began.elapsed());
     add_headers(&mut answer);
     if in_chunks {
         // A length beside the chunks is dropped before anybody here sees it. Whoever passes requests on may have gone by

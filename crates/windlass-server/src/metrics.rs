@@ -15,7 +15,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use windlass_runtime::EngineFigures;
+use windlass_runtime::EngineStats;
 
 use crate::App;
 use crate::workers::{WorkerState, Workers};
@@ -26,52 +26,52 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 const SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct RequestLabels {
     route: String,
     method: &'static str,
     status: u16,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Route {
+struct RouteLabels {
     route: String,
     method: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Outcome {
+struct DeliveryLabels {
     outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Firing {
+struct FiringLabels {
     kind: &'static str,
     outcome: &'static str,
 }
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Metrics(Arc<Counted>);
+pub struct Metrics(Arc<MetricFamilies>);
 
-struct Counted {
+struct MetricFamilies {
     registry: Registry,
-    requests: Family<Answered, Counter>,
-    seconds: Family<Route, Histogram>,
+    requests: Family<RequestLabels, Counter>,
+    seconds: Family<RouteLabels, Histogram>,
     streams: Gauge,
     connections: Gauge,
     refused_connections: Counter,
-    deliveries: Family<Outcome, Counter>,
-    firings: Family<Firing, Counter>,
+    deliveries: Family<DeliveryLabels, Counter>,
+    firings: Family<FiringLabels, Counter>,
 }
 
 impl Default for Metrics {
     fn default() -> Metrics {
         let mut registry = Registry::default();
-        let requests = Family::<Answered, Counter>::default();
-        let seconds = Family::<Route, Histogram>::new_with_constructor(|| Histogram::new(SECONDS));
+        let requests = Family::<RequestLabels, Counter>::default();
+        let seconds = Family::<RouteLabels, Histogram>::new_with_constructor(|| Histogram::new(SECONDS));
         let (streams, connections) = (Gauge::default(), Gauge::default());
         let refused_connections = Counter::default();
-        let (deliveries, firings) = (Family::<Outcome, Counter>::default(), Family::<Firing, Counter>::default());
+        let (deliveries, firings) = (Family::<DeliveryLabels, Counter>::default(), Family::<FiringLabels, Counter>::default());
         registry.register("windlass_http_requests", "Requests that were answered", requests.clone());
         registry.register("windlass_http_request_seconds", "Until the answer began", seconds.clone());
         registry.register("windlass_streams", "Event streams that are open", streams.clone());
@@ -80,7 +80,7 @@ impl Default for Metrics {
         registry.register("windlass_connections_refused", help, refused_connections.clone());
         registry.register("windlass_webhook_deliveries", "Deliveries to webhooks", deliveries.clone());
         registry.register("windlass_trigger_firings", "Times that a trigger has fired by itself", firings.clone());
-        Metrics(Arc::new(Counted {
+        Metrics(Arc::new(MetricFamilies {
             registry,
             requests,
             seconds,
@@ -95,12 +95,12 @@ impl Default for Metrics {
 
 impl Metrics {
     /// A request was answered. `route` is as the document has it, or empty.
-    pub(crate) fn answered(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
+    pub(crate) fn record_request(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
         let route = if route.is_empty() { "none" } else { route }.to_owned();
-        let method = known_method(method);
-        let labels = Answered { route: route.clone(), method, status: status.as_u16() };
+        let method = method_label(method);
+        let labels = RequestLabels { route: route.clone(), method, status: status.as_u16() };
         self.0.requests.get_or_create(&labels).inc();
-        self.0.seconds.get_or_create(&Route { route, method }).observe(took.as_secs_f64());
+        self.0.seconds.get_or_create(&RouteLabels { route, method }).observe(took.as_secs_f64());
     }
 
     pub(crate) fn stream_opened(&self) {
@@ -111,11 +111,11 @@ impl Metrics {
         self.0.streams.dec();
     }
 
-    pub(crate) fn connected(&self) {
+    pub(crate) fn connection_opened(&self) {
         self.0.connections.inc();
     }
 
-    pub(crate) fn disconnected(&self) {
+    pub(crate) fn connection_closed(&self) {
         self.0.connections.dec();
     }
 
@@ -124,29 +124,29 @@ impl Metrics {
     }
 
     /// A webhook was called: `started`, `repeated`, `refused` or `failed`.
-    pub(crate) fn delivered(&self, outcome: &'static str) {
-        self.0.deliveries.get_or_create(&Outcome { outcome }).inc();
+    pub(crate) fn record_delivery(&self, outcome: &'static str) {
+        self.0.deliveries.get_or_create(&DeliveryLabels { outcome }).inc();
     }
 
     /// A trigger of this kind has fired by itself: `started`, `skipped` or `failed`.
-    pub(crate) fn fired(&self, kind: &'static str, outcome: &'static str) {
-        self.0.firings.get_or_create(&Firing { kind, outcome }).inc();
+    pub(crate) fn record_firing(&self, kind: &'static str, outcome: &'static str) {
+        self.0.firings.get_or_create(&FiringLabels { kind, outcome }).inc();
     }
 
     /// All figures, those of the engine among them.
-    pub fn text(&self, app: &App) -> Result<String, fmt::Error> {
+    pub fn render(&self, app: &App) -> Result<String, fmt::Error> {
         let mut text = String::with_capacity(16 * 1024);
         encode_registry(&mut text, &self.0.registry)?;
-        let mut now = Registry::default();
-        now.register_collector(Box::new(Now::of(app)));
-        encode_registry(&mut text, &now)?;
+        let mut snapshot = Registry::default();
+        snapshot.register_collector(Box::new(MetricsSnapshot::collect(app)));
+        encode_registry(&mut text, &snapshot)?;
         encode_eof(&mut text)?;
         Ok(text)
     }
 }
 
 /// Methods are chosen by whoever asks; only these are told apart.
-fn known_method(method: &Method) -> &'static str {
+fn method_label(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
         "HEAD" => "HEAD",
@@ -161,9 +161,9 @@ fn known_method(method: &Method) -> &'static str {
 
 /// What is asked of others at the moment of the question.
 #[derive(Debug)]
-struct Now {
-    engine: EngineFigures,
-    audit: crate::audit::AuditFigures,
+struct MetricsSnapshot {
+    engine: EngineStats,
+    audit: crate::audit::AuditStats,
     workers: Workers,
     expired: BTreeMap<Arc<str>, u64>,
 }
@@ -171,11 +171,11 @@ struct Now {
 /// Tools that are told apart. Definitions name them, so there could be any number.
 const MAX_TOOLS: usize = 200;
 
-impl Now {
-    fn of(app: &App) -> Now {
-        Now {
-            engine: app.engine.figures(),
-            audit: app.audit.figures(),
+impl MetricsSnapshot {
+    fn collect(app: &App) -> MetricsSnapshot {
+        MetricsSnapshot {
+            engine: app.engine.stats(),
+            audit: app.audit.stats(),
             workers: app.dispatcher.list(),
             expired: app.dispatcher.expired(),
         }
@@ -186,13 +186,13 @@ impl Now {
 fn by_tool(counted: impl Iterator<Item = (Arc<str>, u64)>) -> BTreeMap<Arc<str>, u64> {
     let mut sums: BTreeMap<Arc<str>, u64> = BTreeMap::new();
     for (tool, count) in counted {
-        let known = sums.len() < MAX_TOOLS || sums.contains_key(&tool);
-        *sums.entry(if known { tool } else { "other".into() }).or_default() += count;
+        let within_limit = sums.len() < MAX_TOOLS || sums.contains_key(&tool);
+        *sums.entry(if within_limit { tool } else { "other".into() }).or_default() += count;
     }
     sums
 }
 
-impl Collector for Now {
+impl Collector for MetricsSnapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let engine = &self.engine;
         let gauges = [
@@ -200,7 +200,7 @@ impl Collector for Now {
             ("windlass_runs_resident", "Runs that are in memory", engine.resident),
             ("windlass_runs_waiting", "Open runs that only wait and are not in memory", engine.open - engine.resident),
             ("windlass_jobs_running", "Tasks that workers of this process have", engine.jobs),
-            ("windlass_audit_waiting", "Lines that are not in the audit log yet", self.audit.waiting as u64),
+            ("windlass_audit_waiting", "Lines that are not in the audit log yet", self.audit.queued as u64),
         ];
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(value);
@@ -224,7 +224,7 @@ impl Collector for Now {
     }
 }
 
-impl Now {
+impl MetricsSnapshot {
     fn encode_runs(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let started = Family::<Vec<(&str, String)>, Counter>::default();
         let ended = Family::<Vec<(&str, String)>, Counter>::default();

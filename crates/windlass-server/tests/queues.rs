@@ -278,9 +278,9 @@ async fn a_schedule_queues_then_skips_and_says_so() {
     assert_eq!(lines[2..], expected);
     let facts = trigger(&world).await;
     assert_eq!((&facts["skipped"], &facts["skipped_at"]), (&json!(full), &json!(hours_from(now, 7).to_string())));
-    let figures = world.get("/metrics").await.text();
+    let metrics = world.get("/metrics").await.text();
     for (outcome, count) in [("started", 2), ("skipped", 2)] {
         let line = format!("windlass_trigger_firings_total{{kind=\"schedule\",outcome=\"{outcome}\"}} {count}");
-        assert!(figures.contains(&line), "{line}: {figures}");
+        assert!(metrics.contains(&line), "{line}: {metrics}");
     }
 }

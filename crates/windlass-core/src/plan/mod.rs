@@ -166,7 +166,7 @@ pub struct Node {
     pub budget: Vec<Budget>,
     /// What its jobs say that they have used is added up, and told with its end.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub meters: bool,
+    pub meters_usage: bool,
     /// Mail can be sent to it, under its path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mailbox: Option<Mailbox>,
@@ -329,7 +329,7 @@ impl Node {
             hidden: false,
             scope: false,
             budget: Vec::new(),
-            meters: false,
+            meters_usage: false,
             mailbox: None,
             reports_to: None,
             lingers: None,

@@ -12,7 +12,7 @@ use super::eval::Locals;
 use super::impossible::{Checked, no_job};
 use super::{Reducer, Stop};
 use crate::plan::{Budget, CALLS, ExprId, MONEY, TIME};
-use crate::state::{Account, Body, Closing, Frame, FrameId, Item, ScopeId, Timer, Used};
+use crate::state::{UsageAccount, Body, Closing, Frame, FrameId, Item, ScopeId, Timer, BudgetUsage};
 use crate::{ErrorInfo, EventKind, Reason, Status, TaskOutcome, words};
 
 /// Amounts by the name of the budget they come from.
@@ -35,7 +35,7 @@ pub(in crate::reduce) struct Shortage {
 
 const USED_UP: &str = "has used up its budget";
 
-impl Used {
+impl BudgetUsage {
     pub(in crate::reduce) fn counts_calls(&self) -> bool {
         &*self.what == CALLS
     }
@@ -52,9 +52,9 @@ impl Used {
 
 impl Reducer<'_> {
     /// The amounts of a budget; nothing of them is used yet.
-    pub(in crate::reduce) fn worked_out(&mut self, limits: &[Budget], scope: ScopeId) -> Result<Vec<Used>, Stop> {
+    pub(in crate::reduce) fn worked_out(&mut self, limits: &[Budget], scope: ScopeId) -> Result<Vec<BudgetUsage>, Stop> {
         let used = |limit: &Budget| {
-            Ok(Used {
+            Ok(BudgetUsage {
                 what: limit.what.clone(),
                 used: 0,
                 max: self.count(&limit.max, scope)?,
@@ -72,12 +72,12 @@ impl Reducer<'_> {
             return Ok(());
         }
         let (node, scope) = (self.program.node(frame.node), frame.scope);
-        if !node.meters && node.budget.is_empty() {
+        if !node.meters_usage && node.budget.is_empty() {
             return Ok(());
         }
         let budget = self.worked_out(&node.budget, scope)?;
         let time = budget.iter().find(|budget| &*budget.what == TIME).map(|budget| budget.max);
-        self.frame_mut(id)?.account = Some(Box::new(Account { budget, ..Account::default() }));
+        self.frame_mut(id)?.account = Some(Box::new(UsageAccount { budget, ..UsageAccount::default() }));
         if let Some(max_ms) = time {
             self.limit_time(id, max_ms)?;
         }
@@ -177,7 +177,7 @@ impl Reducer<'_> {
         }
         let name = self.program.node(frame.node).name.clone();
         let name = if frame.parent.is_none() { "the run".to_owned() } else { format!("`{name}`") };
-        let budget: Vec<Used> = self.budgets_mut(id)?.map(|budget| budget.clone()).collect();
+        let budget: Vec<BudgetUsage> = self.budgets_mut(id)?.map(|budget| budget.clone()).collect();
         let Shortage { what, told } = short(&budget);
         let error = ErrorInfo::new(EXCEEDED, "budget", format!("{name} {what}{told}"))
             .hint("raise the budget, or look what it is spent on: `windlass events RUN`");
@@ -226,8 +226,8 @@ impl Reducer<'_> {
     }
 
     /// A call has used more than was set aside for it, and more than there was.
-    fn publish_exceeded(&mut self, id: FrameId, exceeded: Vec<Used>) {
-        for Used { what, used, max: most, .. } in exceeded {
+    fn publish_exceeded(&mut self, id: FrameId, exceeded: Vec<BudgetUsage>) {
+        for BudgetUsage { what, used, max: most, .. } in exceeded {
             self.publish_at(id, EventKind::BudgetExceeded { what, used, max: most });
         }
     }
@@ -235,7 +235,7 @@ impl Reducer<'_> {
     fn meter(&mut self, id: FrameId, used: &Amounts) -> Checked {
         let program = self.program;
         let frame = self.frame_mut(id)?;
-        if !program.node(frame.node).meters {
+        if !program.node(frame.node).meters_usage {
             return Ok(());
         }
         let account = frame.account.get_or_insert_default();
@@ -246,7 +246,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn budgets_mut(&mut self, id: FrameId) -> Checked<impl Iterator<Item = &mut Used>> {
+    fn budgets_mut(&mut self, id: FrameId) -> Checked<impl Iterator<Item = &mut BudgetUsage>> {
         let frame = self.frame_mut(id)?;
         let of_loop = if let Body::Loop(looping) = &mut frame.body { Some(looping) } else { None };
         let of_node = frame.account.iter_mut().flat_map(|account| &mut account.budget);
@@ -295,7 +295,7 @@ fn amount_of(amounts: &Amounts, what: &str) -> u64 {
 }
 
 /// `{inputTokens: 900, outputTokens: 300}`; null if nothing was used.
-pub(crate) fn usage(usage: &BTreeMap<Arc<str>, u64>) -> Value {
+pub(crate) fn usage_value(usage: &BTreeMap<Arc<str>, u64>) -> Value {
     match usage.is_empty() {
         true => Value::Null,
         false => Value::object(usage.iter().map(|(what, amount)| (what.clone(), Value::from(*amount)))),
@@ -303,17 +303,17 @@ pub(crate) fn usage(usage: &BTreeMap<Arc<str>, u64>) -> Value {
 }
 
 /// `{calls: 3, tokens: 1200}`; none for a loop without a budget.
-pub(in crate::reduce) fn told(budget: &[Used], amount: impl Fn(&Used) -> u64) -> Option<Value> {
+pub(in crate::reduce) fn amounts_value(budget: &[BudgetUsage], amount: impl Fn(&BudgetUsage) -> u64) -> Option<Value> {
     let map: Map = budget.iter().map(|budget| (budget.what.clone(), Value::from(amount(budget)))).collect();
     (!budget.is_empty()).then(|| Value::map(map))
 }
 
 /// The one that did not suffice for a call, and what that wanted; else the one that is spent.
-pub(in crate::reduce) fn short(budget: &[Used]) -> Shortage {
+pub(in crate::reduce) fn short(budget: &[BudgetUsage]) -> Shortage {
     let refused = budget.iter().find(|budget| budget.refused > 0);
     let spent = refused.or_else(|| budget.iter().find(|budget| budget.ends_iterations()));
     let spent = spent.or_else(|| budget.iter().find(|budget| budget.is_spent()));
-    let told = spent.map_or_else(String::new, |Used { what, used, max: most, refused, .. }| {
+    let told = spent.map_or_else(String::new, |BudgetUsage { what, used, max: most, refused, .. }| {
         let told =
             format!(": {} of {}{}", words::amount(what, *used), words::amount(what, *most), words::counted(what));
         let verb = if &**what == MONEY { "is" } else { "are" };

@@ -21,7 +21,7 @@ use super::budget::EXCEEDED;
 use super::eval::Locals;
 use super::impossible::{Checked, miscounted, no_frame, no_job, no_part, no_scope, wrong_frame, wrong_status};
 use super::retry::Tried;
-use super::usage;
+use super::usage_value;
 use super::{Reducer, Stop};
 use crate::plan::{NodeId, NodeKind};
 use crate::state::{Body, Closing, Ended, Firing, Frame, FrameId, Item, LiveIteration, Scope, ScopeId, Timer};
@@ -221,7 +221,7 @@ impl Reducer<'_> {
         let says = called_off.is_some() || matches!(ended.status, Status::Succeeded | Status::Failed);
         if let Some(expression) = node.output.filter(|_| says) {
             // The node's own outcome is there under its name, before it is kept.
-            let usage = used_inside(self.frame(id)?);
+            let usage = usage_of(self.frame(id)?);
             let own = ended.clone().outcome(started_at, self.now());
             let own = Arc::new(Outcome { usage, ..own });
             let names = self.loop_items(id)?;
@@ -252,7 +252,7 @@ impl Reducer<'_> {
         if let Some(job) = job {
             self.settle_job(job, None)?;
         }
-        let usage = used_inside(self.frame(id)?);
+        let usage = usage_of(self.frame(id)?);
         let outcome = Ended { output, ..ended }.outcome(started_at, ended_at);
         let outcome = Arc::new(Outcome { usage, ..outcome });
         if !node.hidden {
@@ -514,8 +514,8 @@ impl Reducer<'_> {
 }
 
 /// What the jobs inside a frame have used, as far as it is counted.
-fn used_inside(frame: &Frame) -> Value {
-    frame.account.as_ref().map_or(Value::Null, |account| usage(&account.usage))
+fn usage_of(frame: &Frame) -> Value {
+    frame.account.as_ref().map_or(Value::Null, |account| usage_value(&account.usage))
 }
 
 /// The job of a pipeline; nothing else has one.

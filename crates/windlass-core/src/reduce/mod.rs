@@ -24,7 +24,7 @@ use windlass_value::{BlobHash, Timestamp};
 use impossible::{Checked, not_started};
 
 pub use admit::{Admission, Delivery, AdmissionError, UnmetCondition, admit};
-pub(crate) use budget::usage;
+pub(crate) use budget::usage_value;
 pub use impossible::{Fault, Impossible};
 pub(crate) use impossible::{kind_of, miscounted, no_frame, no_job, no_part, no_scope};
 pub(crate) use publish::path_of;

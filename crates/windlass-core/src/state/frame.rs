@@ -34,14 +34,14 @@ pub struct Frame {
     pub body: Body,
     /// What is counted of what goes on inside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub account: Option<Box<Account>>,
+    pub account: Option<Box<UsageAccount>>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Account {
+pub struct UsageAccount {
     /// What may be used up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub budget: Vec<Used>,
+    pub budget: Vec<BudgetUsage>,
     /// What was used, by name, of a node that counts it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub usage: BTreeMap<Arc<str>, u64>,
@@ -230,7 +230,7 @@ pub struct LoopFrame {
     pub concluded: bool,
     /// It was broken off by the definition's own wish.
     pub broke: bool,
-    pub budget: Vec<Used>,
+    pub budget: Vec<BudgetUsage>,
     /// What was written down of the last turn, by index.
     pub record: Value,
     /// What was written down of every turn.
@@ -265,7 +265,7 @@ fn is_none_yet(number: &u64) -> bool {
 
 /// How much of a budget is gone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Used {
+pub struct BudgetUsage {
     pub what: Arc<str>,
     pub used: u64,
     pub max: u64,
@@ -285,7 +285,7 @@ impl LoopFrame {
         max_concurrency: u64,
         time_at: Option<Timestamp>,
         time_key: Option<TimerKey>,
-        budget: Vec<Used>,
+        budget: Vec<BudgetUsage>,
     ) -> LoopFrame {
         LoopFrame {
             path,

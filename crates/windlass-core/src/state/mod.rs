@@ -17,8 +17,8 @@ use windlass_value::{Duration, RunView, Timestamp, Value};
 
 pub use fork::{Forked, Unset};
 pub use frame::{
-    Account, PendingWait, Body, ChildState, Closing, FanOut, Firing, Form, Frame, GraphFrame, Held, Items, LiveIteration,
-    LoopFrame, Member, NetFrame, PipelineFrame, PlaceFrame, Results, SlotState, Token, Used, WaitFrame,
+    UsageAccount, PendingWait, Body, ChildState, Closing, FanOut, Firing, Form, Frame, GraphFrame, Held, Items, LiveIteration,
+    LoopFrame, Member, NetFrame, PipelineFrame, PlaceFrame, Results, SlotState, Token, BudgetUsage, WaitFrame,
 };
 pub use mail::{MailState, MailWait, MailboxFrame};
 pub use slab::{Id, Slab};

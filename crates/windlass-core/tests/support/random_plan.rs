@@ -130,7 +130,7 @@ impl Maker {
     fn accounts(&mut self, id: NodeId) {
         let node = self.b.at(id);
         node.scope = self.rng.chance(15);
-        node.meters = self.rng.chance(20);
+        node.meters_usage = self.rng.chance(20);
         if self.rng.chance(8) {
             let what = *self.rng.pick(&[CALLS, TIME, "tokens"]);
             let max = Amount::Fixed(1 + self.rng.below(if what == TIME { 9_000 } else { 12 }));

@@ -3,7 +3,7 @@
 mod aside;
 mod events;
 mod family;
-mod figures;
+mod stats;
 mod forks;
 mod ids;
 mod recover;
@@ -31,7 +31,7 @@ pub use aside::why_set_aside;
 pub use events::EventReader;
 pub(crate) use events::Feed;
 pub use family::open_below;
-pub use figures::{EngineFigures, RunCounts};
+pub use stats::{EngineStats, RunCounts};
 pub use forks::{Restart, Restarted};
 pub(crate) use ids::entropy;
 pub use ids::{is_run_id, new_run_id};
@@ -153,7 +153,7 @@ pub(crate) struct Inner {
     close_announced: watch::Sender<bool>,
     decorators: Option<DecoratorFactory>,
     recovery: Mutex<Recovery>,
-    pub counts: figures::Counts,
+    pub counts: stats::EngineCounters,
 }
 
 /// A run this engine answers for, in memory or not.
@@ -300,7 +300,7 @@ impl Engine {
             close_announced: watch::channel(false).0,
             decorators: options.decorators,
             recovery: Mutex::new(Recovery { going_on: options.adopt, ..Recovery::default() }),
-            counts: figures::Counts::default(),
+            counts: stats::EngineCounters::default(),
         });
         tokio::spawn(wake::watch(Arc::downgrade(&inner)));
         if options.adopt {

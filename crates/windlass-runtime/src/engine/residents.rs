@@ -266,7 +266,7 @@ impl<A: Adapter> Adapter for Hosted<A> {
 
 impl<A: Adapter> Journal for Hosted<A> {
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
-        self.engine.counts.ticked(output.iterations.len());
+        self.engine.counts.count_tick(output.iterations.len());
         self.inner.journal().on_tick(tick, output, state);
     }
 
@@ -315,7 +315,7 @@ impl<A: Adapter> Outward for Hosted<A> {
 
     fn ended(&mut self, result: &RunResult) {
         self.inner.outward().ended(result);
-        self.engine.counts.ended(&self.program.plan.name, result.status);
+        self.engine.counts.count_end(&self.program.plan.name, result.status);
         if let Some(report) = self.report.take() {
             self.engine.publish_end(&self.run, RunEnd::Ended(Arc::new(report)));
         }

@@ -157,7 +157,7 @@ impl Engine {
         let run = handle.run.clone();
         match self.inner.launch(launch).await {
             Ok(()) => {
-                self.inner.counts.started(&name);
+                self.inner.counts.count_start(&name);
                 Ok(RunHandle { created: true, ..handle })
             }
             Err(RuntimeError::RunExists(_)) => {

@@ -41,7 +41,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(ops::health))
         .routes(routes!(ops::ready))
-        .routes(routes!(ops::figures))
+        .routes(routes!(ops::metrics))
         .routes(routes!(ops::openapi))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))

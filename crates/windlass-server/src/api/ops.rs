@@ -58,8 +58,8 @@ pub(crate) async fn ready(_: Public, State(app): State<App>) -> Result<Json<Heal
 
 /// Figures for Prometheus and whatever reads OpenMetrics.
 #[utoipa::path(get, path = "/metrics", tag = "ops", responses((status = 200, description = "OpenMetrics", content_type = "application/openmetrics-text")))]
-pub(crate) async fn figures(_: Allowed<Read>, State(app): State<App>) -> Result<impl IntoResponse, Problem> {
-    let text = app.metrics.text(&app).map_err(|_| {
+pub(crate) async fn metrics(_: Allowed<Read>, State(app): State<App>) -> Result<impl IntoResponse, Problem> {
+    let text = app.metrics.render(&app).map_err(|_| {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, "the figures could not be written")
     })?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))

@@ -138,8 +138,8 @@ struct Waiting {
 
 /// Figures of the log.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AuditFigures {
-    pub waiting: usize,
+pub struct AuditStats {
+    pub queued: usize,
     pub lines: usize,
     pub syncs: usize,
 }
@@ -208,11 +208,11 @@ impl Audit {
         }
     }
 
-    pub fn figures(&self) -> AuditFigures {
-        let Some(writer) = &self.writer else { return AuditFigures::default() };
+    pub fn stats(&self) -> AuditStats {
+        let Some(writer) = &self.writer else { return AuditStats::default() };
         let of = |number: &AtomicUsize| number.load(Ordering::Relaxed);
         let state = &writer.state;
-        AuditFigures { waiting: of(&state.waiting), lines: of(&state.lines), syncs: of(&state.syncs) }
+        AuditStats { queued: of(&state.waiting), lines: of(&state.lines), syncs: of(&state.syncs) }
     }
 
     /// Where the log is, if it is kept.

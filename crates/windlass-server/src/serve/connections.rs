@@ -137,7 +137,7 @@ impl Connections {
             .serve_connection(TokioIo::new(Patient::new(stream, seat.clone(), unread)), service);
         let watched = graceful.watch(connection);
         let metrics = self.app.metrics.clone();
-        metrics.connected();
+        metrics.connection_opened();
         tokio::spawn(async move {
             tokio::select! {
                 // Whoever broke it off knows.
@@ -146,7 +146,7 @@ impl Connections {
                 // One that says nothing at first is let go of sooner.
                 () = said_nothing(&seat, head / 2) => {}
             }
-            metrics.disconnected();
+            metrics.connection_closed();
         });
     }
 }

@@ -117,7 +117,7 @@ impl FromRequest<App> for Signed {
         let (mut parts, body) = request.into_parts();
         gate::pass_as(&parts, Declared::Signed);
         let refused = |problem: Problem| {
-            app.metrics.delivered("refused");
+            app.metrics.record_delivery("refused");
             problem
         };
         let name = of_path(&mut parts, app, "name").await?;
@@ -278,7 +278,7 @@ pub(crate) async fn deliver(signed: Signed) -> Result<Response, Problem> {
     let metrics = signed.app.metrics.clone();
     let answer = signed.deliver().await;
     if answer.is_err() {
-        metrics.delivered("failed");
+        metrics.record_delivery("failed");
     }
     answer
 }
@@ -374,14 +374,14 @@ impl Signed {
                     self.tell(TriggerLogOutcome::Failed { why: problem.code.to_string() });
                     return Err(problem);
                 };
-                self.app.metrics.delivered("repeated");
+                self.app.metrics.record_delivery("repeated");
                 self.tell(TriggerLogOutcome::Repeated { run: run.to_owned() });
                 return Ok(Made::Before(run.to_owned()));
             }
         };
         let waiting = ticket.finish(&triggered.runs).await?;
         let repeated = is_repeated(&triggered);
-        self.app.metrics.delivered(if repeated { "repeated" } else { "started" });
+        self.app.metrics.record_delivery(if repeated { "repeated" } else { "started" });
         let runs: Vec<String> = triggered.runs.iter().map(|run| run.run.to_string()).collect();
         self.tell(match runs.first() {
             Some(run) if repeated => TriggerLogOutcome::Repeated { run: run.clone() },

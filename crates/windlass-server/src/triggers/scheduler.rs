@@ -230,7 +230,7 @@ impl Scheduler {
     }
 
     fn note(&self, one: &Listening, firing: &mut Firing, due: Timestamp, fired: Fired) {
-        let count = |outcome| self.app.metrics.fired(if one.asks() { "http" } else { "schedule" }, outcome);
+        let count = |outcome| self.app.metrics.record_firing(if one.asks() { "http" } else { "schedule" }, outcome);
         match fired {
             Fired::Started { runs, waiting } => {
                 count("started");

@@ -240,7 +240,7 @@ async fn streams_are_counted_and_end_with_the_server() {
     drop(other);
     let third = open().await;
     assert_eq!(third.status(), StatusCode::OK, "whoever goes makes room");
-    let figures = world.app.metrics.text(&world.app).unwrap();
+    let metrics = world.app.metrics.render(&world.app).unwrap();
     assert!(figures.contains("windlass_streams 2"), "{figures}");
     world.app.drain();
     for stream in [one, third] {
@@ -266,7 +266,7 @@ async fn ready_means_ready() {
 }
 
 #[tokio::test]
-async fn figures_are_complete_and_bounded() {
+async fn metrics_are_complete_and_bounded() {
     let world = World::new();
     world.post("/api/v1/tokens", json!({ "name": "x", "scopes": ["read"] })).await;
     for number in 0..20 {

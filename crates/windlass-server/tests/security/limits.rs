@@ -114,7 +114,7 @@ async fn unread() {
     let sent = "GET /api/v1/openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(400);
     let _ = tokio::time::timeout(StdDuration::from_secs(1), stream.write_all(sent.as_bytes())).await;
     let connections = || {
-        let text = world.app.metrics.text(&world.app).unwrap();
+        let text = world.app.metrics.render(&world.app).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix("windlass_connections ").map(str::to_owned));
         line.unwrap_or_default().trim().to_owned()
     };

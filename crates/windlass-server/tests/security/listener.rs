@@ -104,7 +104,7 @@ async fn silence_keeps_nobody_out() {
         let answer = exchange(&running, ask).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
-    let figures = world.app.metrics.text(&world.app).unwrap();
+    let metrics = world.app.metrics.render(&world.app).unwrap();
     assert!(figures.contains("windlass_connections_refused_total 0"), "{figures}");
     // The newest of them is the last to go, long before one that has asked for something would.
     let began = tokio::time::Instant::now();
@@ -122,8 +122,8 @@ async fn whoever_does_not_read_is_let_go() {
     let sent = "GET /api/v1/openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(400);
     let writing = async { stream.write_all(sent.as_bytes()).await };
     let _ = tokio::time::timeout(Duration::from_secs(1), writing).await;
-    let figure = |name: &str| {
-        let text = world.app.metrics.text(&world.app).unwrap();
+    let metric = |name: &str| {
+        let text = world.app.metrics.render(&world.app).unwrap();
         text.lines().find_map(|line| line.strip_prefix(name).map(|rest| rest.trim().to_owned())).unwrap_or_default()
     };
     while figure("windlass_connections ") != "1" {

@@ -192,7 +192,7 @@ impl Planner<'_> {
         let node = self.get(id);
         node.hidden = step.hidden;
         node.scope = true;
-        node.meters = true;
+        node.meters_usage = true;
         node.timeout = step.time.and_then(limited);
         node.output = Some(output);
         node.mailbox = reads.then(|| Mailbox { wakes, closed: "target-terminal".into() });

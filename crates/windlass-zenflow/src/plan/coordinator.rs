@@ -59,7 +59,7 @@ impl Planner<'_> {
             (self.options.limits.max_coordinator_end_time, self.options.limits.max_coordinator_wakes);
         let node = self.get(id);
         node.scope = true;
-        node.meters = true;
+        node.meters_usage = true;
         node.output = Some(output);
         node.lingers = Some(lingers);
         node.mailbox = Some(Mailbox { wakes, closed: "mailbox-closed-by-finalize".into() });

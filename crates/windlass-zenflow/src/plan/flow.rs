@@ -86,7 +86,7 @@ impl Planner<'_> {
             spreads: false,
             pick: Pick::Ready,
         });
-        node.meters = true;
+        node.meters_usage = true;
         node.budget = budget;
         node.output = Some(output);
         self.bound_holds();
@@ -167,7 +167,7 @@ impl Planner<'_> {
         }
         let node = self.get(id);
         node.retry = retry;
-        node.meters = true;
+        node.meters_usage = true;
         node.budget = budget;
         node.reports_to = reports;
         id

@@ -119,7 +119,7 @@ impl Planner<'_> {
     fn body(&mut self, id: NodeId, step: &Step, repeat: &Loop, here: &Here<'_>, remembers: bool) -> NodeId {
         let span = repeat.span;
         let body = self.hidden(&format!("{}#turn", step.id.value), "turn", Some(id), span);
-        self.get(body).meters = true;
+        self.get(body).meters_usage = true;
         let items = matches!(repeat.mode, LoopMode::ForEach { .. });
         let inner: Vec<String> = repeat.steps.iter().map(|step| step.id.value.clone()).collect();
         let around = Around { name: step.id.value.clone(), items, steps: inner.clone() };

@@ -12,9 +12,9 @@ use crate::plan::TIME;
 use crate::reduce::Reducer;
 use crate::reduce::budget::Shortage;
 use crate::reduce::impossible::Checked;
-use crate::state::{FrameId, Used};
+use crate::state::{FrameId, BudgetUsage};
 
-impl Used {
+impl BudgetUsage {
     /// Whether no other iteration may begin. One may do without calls; what else it will use is not known before.
     pub(in crate::reduce) fn ends_iterations(&self) -> bool {
         self.is_spent() && !self.counts_calls()
@@ -23,7 +23,7 @@ impl Used {
 
 impl Reducer<'_> {
     /// Sets the timer of a budget of time.
-    pub(super) fn limit_loop_time(&mut self, id: FrameId, budget: &[Used]) -> Checked {
+    pub(super) fn limit_loop_time(&mut self, id: FrameId, budget: &[BudgetUsage]) -> Checked {
         match budget.iter().find(|budget| &*budget.what == TIME) {
             Some(time) => self.limit_time(id, time.max),
             None => Ok(()),

@@ -95,7 +95,7 @@ impl Reducer<'_> {
             reason,
             status,
             stats: LoopStats { total, success: successes(id, body)?, failed },
-            usage: budget::told(&body.budget, |budget| budget.used).unwrap_or_default(),
+            usage: budget::amounts_value(&body.budget, |budget| budget.used).unwrap_or_default(),
             unjudged: body.unjudged,
         };
         self.publish_at(id, done);
@@ -196,7 +196,7 @@ fn report(body: &LoopFrame, status: Status, reason: Reason) -> Value {
     if body.results.dropped > 0 {
         map.insert("resultsDropped", body.results.dropped);
     }
-    if let Some(used) = budget::told(&body.budget, |budget| budget.used) {
+    if let Some(used) = budget::amounts_value(&body.budget, |budget| budget.used) {
         map.insert("usage", used);
     }
     Value::map(map)

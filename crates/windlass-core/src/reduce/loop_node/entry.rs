@@ -60,7 +60,7 @@ impl Reducer<'_> {
             timeout: time.map(|time| time.to_string().into()),
             items,
             max_concurrency: (more && body.max_concurrency > 1).then_some(body.max_concurrency),
-            budget: budget::told(&body.budget, |budget| budget.max).unwrap_or_default(),
+            budget: budget::amounts_value(&body.budget, |budget| budget.max).unwrap_or_default(),
         };
         self.publish_at(id, EventKind::LoopStarted { kind: looping.kind.clone(), limits });
         Ok(())

@@ -281,7 +281,7 @@ impl Reducer<'_> {
             condition_result: condition,
             result: self.redacted_output(id, &outcome.output),
             duration,
-            usage: budget::told(&body.budget, |budget| budget.used).unwrap_or_default(),
+            usage: budget::amounts_value(&body.budget, |budget| budget.used).unwrap_or_default(),
             iteration_usage: outcome.usage.clone(),
             error: outcome.error.as_ref().map(|error| self.event_error(error)),
         };

@@ -13,7 +13,7 @@ use windlass_value::{Duration, Timestamp};
 use crate::plan::Loop;
 use crate::reduce::Reducer;
 use crate::reduce::impossible::Checked;
-use crate::state::{Body, FrameId, Item, LoopFrame, Used};
+use crate::state::{Body, FrameId, Item, LoopFrame, BudgetUsage};
 use crate::{ErrorInfo, Reason};
 
 /// Limits that are computed are held to the system's as strictly as those that are written down.
@@ -46,7 +46,7 @@ pub(super) fn limit_reached(body: &LoopFrame, now: Timestamp) -> Option<Reason> 
     if body.time_at.is_some_and(|at| now >= at) {
         return Some(Reason::Timeout);
     }
-    body.budget.iter().any(Used::ends_iterations).then_some(Reason::Budget)
+    body.budget.iter().any(BudgetUsage::ends_iterations).then_some(Reason::Budget)
 }
 
 /// Whether another iteration may begin: there are items left, and no limit is reached.

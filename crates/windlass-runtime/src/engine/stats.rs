@@ -13,10 +13,10 @@ use super::Engine;
 const MAX_COUNTED_DEFINITIONS: usize = 200;
 
 /// Whose name those share.
-const OTHERS: &str = "other";
+const OTHER_DEFINITIONS: &str = "other";
 
 #[derive(Default)]
-pub(crate) struct Counts {
+pub(crate) struct EngineCounters {
     pub ticks: AtomicU64,
     pub iterations: AtomicU64,
     definitions: Mutex<BTreeMap<Arc<str>, RunCounts>>,
@@ -31,7 +31,7 @@ pub struct RunCounts {
 
 /// The engine at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct EngineFigures {
+pub struct EngineStats {
     /// Runs that it answers for.
     pub open: u64,
     /// Those of them that are in memory.
@@ -46,19 +46,19 @@ pub struct EngineFigures {
     pub definitions: BTreeMap<Arc<str>, RunCounts>,
 }
 
-impl Counts {
-    pub(crate) fn ticked(&self, iterations: usize) {
+impl EngineCounters {
+    pub(crate) fn count_tick(&self, iterations: usize) {
         self.ticks.fetch_add(1, Ordering::Relaxed);
         if iterations > 0 {
             self.iterations.fetch_add(iterations as u64, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn started(&self, definition: &Arc<str>) {
+    pub(crate) fn count_start(&self, definition: &Arc<str>) {
         self.count(definition, |runs| runs.started += 1);
     }
 
-    pub(crate) fn ended(&self, definition: &Arc<str>, status: Status) {
+    pub(crate) fn count_end(&self, definition: &Arc<str>, status: Status) {
         self.count(definition, |runs| *runs.ended.entry(status.as_str()).or_default() += 1);
     }
 
@@ -67,14 +67,14 @@ impl Counts {
         if let Some(runs) = definitions.get_mut(definition) {
             return change(runs);
         }
-        let name = if definitions.len() < MAX_COUNTED_DEFINITIONS { definition.clone() } else { OTHERS.into() };
+        let name = if definitions.len() < MAX_COUNTED_DEFINITIONS { definition.clone() } else { OTHER_DEFINITIONS.into() };
         change(definitions.entry(name).or_default());
     }
 }
 
 impl Engine {
     /// What it has done since it was made, and has now.
-    pub fn figures(&self) -> EngineFigures {
+    pub fn stats(&self) -> EngineStats {
         let inner = &self.inner;
         let (open, resident) = {
             let runs = inner.runs();
@@ -82,7 +82,7 @@ impl Engine {
             (runs.len() as u64, resident as u64)
         };
         let definitions = inner.counts.definitions.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        EngineFigures {
+        EngineStats {
             open,
             resident,
             jobs: inner.pool.in_flight() as u64,
