@@ -1,6 +1,6 @@
 //! Arguments against the schema of their tool.
 
-use windlass_tools::schema::Schema as Compiled;
+use windlass_tools::schema::CompiledSchema as Compiled;
 use windlass_value::Value;
 
 use crate::text::visible;

@@ -42,7 +42,7 @@ pub(crate) fn gather(args: &args::Run, parameters: &[Parameter]) -> Result<Value
 }
 
 /// Warns of inputs that the definition does not read.
-pub(crate) fn unread(plan: &Plan, input: &Value) -> Vec<String> {
+pub(crate) fn unused_input_warnings(plan: &Plan, input: &Value) -> Vec<String> {
     let warnings = registry().of(plan).check_input(plan, input).into_iter();
     warnings.map(|InputWarning { message, hint }| format!("warning: {message}\n  hint: {hint}")).collect()
 }

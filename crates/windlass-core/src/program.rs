@@ -298,7 +298,7 @@ fn check_triggers(plan: &Plan) -> Result<(), PlanError> {
             .conditions
             .iter()
             .chain(&trigger.split)
-            .chain(&trigger.validates)
+            .chain(&trigger.validation)
             .any(|id| id.0 as usize >= plan.expressions.len())
         {
             return Err(PlanError(format!("the trigger `{}` has an expression that is not there", trigger.name)));

@@ -19,7 +19,7 @@ fn triggered(conditions: &[&str], split: Option<&str>) -> Program {
     b.plan.triggers.push(Trigger {
         name: "manual".into(),
         kind: "request".into(),
-        validates: None,
+        validation: None,
         conditions,
         split,
         settings: Value::Null,
@@ -89,7 +89,7 @@ fn a_delivery_that_is_not_valid_is_refused_before_the_conditions() {
         let mut plan = triggered(&["false"], None).plan;
         let id = ExprId(plan.expressions.len() as u32);
         plan.expressions.push(ExpressionSource { source: json(validates), ..plan.expressions[0].clone() });
-        plan.triggers[0].validates = Some(id);
+        plan.triggers[0].validation = Some(id);
         Program::load(plan, &[&TestLanguage], Limits::default()).unwrap()
     };
     let error = delivered(&program(r#"{"$fail": "n is missing"}"#), "null").expect_err("not valid");
@@ -139,6 +139,6 @@ fn a_trigger_that_points_nowhere_is_not_loaded() {
     let nowhere = |text: Option<String>| assert!(text.unwrap().contains("an expression that is not there"));
     nowhere(load(|plan| plan.triggers[0].conditions.push(ExprId(99))));
     nowhere(load(|plan| plan.triggers[0].split = Some(ExprId(99))));
-    nowhere(load(|plan| plan.triggers[0].validates = Some(ExprId(99))));
+    nowhere(load(|plan| plan.triggers[0].validation = Some(ExprId(99))));
     assert!(load(|plan| plan.triggers.push(plan.triggers[0].clone())).unwrap().contains("two triggers"));
 }

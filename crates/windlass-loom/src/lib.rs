@@ -40,7 +40,7 @@ mod statics;
 mod timing;
 mod triggers;
 mod types;
-mod unread;
+mod unused_outputs;
 mod variables;
 mod warnings;
 

@@ -106,7 +106,7 @@ impl Compiler<'_> {
         self.plan.triggers.push(Trigger {
             name: key.text.as_str().into(),
             kind: kind.into(),
-            validates,
+            validation: validates,
             conditions,
             split,
             settings: Value::map(settings),

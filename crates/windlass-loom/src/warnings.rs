@@ -17,7 +17,7 @@ impl Compiler<'_> {
         self.warn_of_parallel_writes();
         let uses = std::mem::take(&mut self.uses);
         self.spread_redaction(&uses);
-        self.warn_of_unread(&uses);
+        self.warn_unused_outputs(&uses);
     }
 
     /// A condition that reads variables only, none of which its own loop writes.

@@ -60,7 +60,7 @@ fn good_definitions_compile_to_their_plans() {
 
 #[test]
 fn bad_definitions_are_refused_with_their_reasons() {
-    cases().hints_or_not().bad("bad", |path, source| {
+    cases().without_required_hints().bad("bad", |path, source| {
         compile(source, &options(path)).err().map(|problems| vec![(source.clone(), problems)])
     });
 }

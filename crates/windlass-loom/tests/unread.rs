@@ -6,7 +6,7 @@ use windlass_loom::{Options, compile};
 use windlass_syntax::{Colour, Source};
 
 /// The names of the actions that the compiler says nobody reads.
-fn unread(text: &str) -> Vec<String> {
+fn unused(text: &str) -> Vec<String> {
     let source = Source::new("t.json", text);
     let options = Options { tools: vec!["http".into(), "model".into()], ..Options::default() };
     let compiled = compile(&source, &options).map_err(|problems| problems.render(&source, Colour::Never)).unwrap();
@@ -22,7 +22,7 @@ fn closed(actions: &str) -> String {
 const READ: &str = r#""read": {"type": "http", "uri": "https://x", "body": "#;
 
 #[test]
-fn values_that_nobody_reads() {
+fn unused_values_are_reported() {
     let after = |names: &str| format!(r#""runAfter": {{{names}}}"#);
     let ok = |name: &str| after(&format!(r#""{name}": ["Succeeded"]"#));
     let table: Vec<(String, &[&str])> = vec![
@@ -72,6 +72,6 @@ fn values_that_nobody_reads() {
         (closed(&format!(r#""s": {{"type": "scope", "actions": {{"a": {{"type": "parseJson", "content": "{{}}"}}, "c": {{"type": "compose", "inputs": 1}}}}}}, {READ} 1, {}}}"#, after(r#""s": ["Failed"]"#))), &["c"]),
     ];
     for (text, expected) in &table {
-        assert_eq!(unread(text), *expected, "{text}");
+        assert_eq!(unused(text), *expected, "{text}");
     }
 }

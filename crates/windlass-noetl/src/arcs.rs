@@ -11,7 +11,7 @@ use windlass_value::Mode;
 
 use crate::codes;
 use crate::compiler::Compiler;
-use crate::fates;
+use crate::key_support;
 use crate::form::Route;
 
 /// How a step can end.
@@ -79,7 +79,7 @@ impl Compiler<'_> {
     fn next_spec(&mut self, node: &Node) -> Option<bool> {
         let mut spec = Object::read(node, "`next.spec`", &mut self.diagnostics)?;
         let (mode, no_match) = (spec.take("mode"), spec.take("on_no_match"));
-        fates::settle(self, spec, &fates::NEXT_SPEC, "`next.spec`");
+        key_support::check_keys(self, spec, &key_support::NEXT_SPEC, "`next.spec`");
         if let Some(node) = no_match.filter(|node| !matches!(node.as_str(), Some("complete" | "quiet"))) {
             let message = format!("`on_no_match` is {}", node.describe());
             self.error(codes::BAD_VALUE, node.span, message, "`complete` or `quiet`: the token ends here");
@@ -116,7 +116,7 @@ impl Compiler<'_> {
         if let Some(spec) = arc.take("spec").filter(|spec| !matches!(spec.kind, Kind::Null))
             && let Some(spec) = Object::read(spec, "the `spec` of an arc", &mut self.diagnostics)
         {
-            fates::settle(self, spec, &fates::ARC_SPEC, "the `spec` of an arc");
+            key_support::check_keys(self, spec, &key_support::ARC_SPEC, "the `spec` of an arc");
         }
         let (mut step, when) = (arc.take("step"), arc.take("when"));
         for wrong in ["name", "to", "target", "goto"] {

@@ -14,7 +14,7 @@ use windlass_value::Value;
 use crate::codes;
 use crate::compiler::Compiler;
 use crate::expr;
-use crate::fates::{self, Fate};
+use crate::key_support::{self, KeySupport};
 
 /// The key of a tool's input that holds the notes.
 const SEALED: &str = "sealed";
@@ -41,11 +41,11 @@ const SERVICES: [&str; 9] = [
 ];
 const KINDS: [&str; 4] = ["credential", "secrets", "bearer", "static"];
 
-const ENTRY: [(&str, Fate); 4] = [
-    ("scope", Fate::Works),
-    ("desc", Fate::Works),
-    ("description", Fate::Works),
-    ("auto_renew", Fate::NoEffect("the credential is looked up at every call")),
+const ENTRY: [(&str, KeySupport); 4] = [
+    ("scope", KeySupport::Supported),
+    ("desc", KeySupport::Supported),
+    ("description", KeySupport::Supported),
+    ("auto_renew", KeySupport::NoEffect("the credential is looked up at every call")),
 ];
 
 impl Compiler<'_> {
@@ -93,7 +93,7 @@ impl Compiler<'_> {
                 None
             }
         };
-        fates::settle(self, object, &ENTRY, "a keychain entry");
+        key_support::check_keys(self, object, &ENTRY, "a keychain entry");
         if let Some(entry) = &entry
             && entry.fields.as_ref().is_none_or(|fields| fields.values().any(Option::is_none))
         {

@@ -18,7 +18,7 @@ mod dialect;
 mod emit;
 mod eval;
 mod expr;
-mod fates;
+mod key_support;
 mod form;
 mod joins;
 mod keychain;

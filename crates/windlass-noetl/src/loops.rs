@@ -10,7 +10,7 @@ use windlass_value::Mode;
 use crate::codes;
 use crate::compiler::Compiler;
 use crate::expr;
-use crate::fates;
+use crate::key_support;
 use crate::form::Looping;
 use crate::steps::Form;
 
@@ -49,7 +49,7 @@ impl Compiler<'_> {
         let in_flight = match spec {
             Some(mut spec) => {
                 let (mode, max) = (spec.take("mode"), spec.take("max_in_flight"));
-                fates::settle(self, spec, &fates::LOOP_SPEC, "the `spec` of a loop");
+                key_support::check_keys(self, spec, &key_support::LOOP_SPEC, "the `spec` of a loop");
                 self.in_flight(mode, max, &["sequential", "parallel"])
             }
             None => Some(Amount::Fixed(1)),
@@ -106,7 +106,7 @@ impl Compiler<'_> {
         if let Some(mut spec) = spec {
             mode = spec.take("mode").or(mode);
             max = spec.take("max_iterations").or(max);
-            fates::settle(self, spec, &fates::WHILE_SPEC, "the `spec` of a loop with `while`");
+            key_support::check_keys(self, spec, &key_support::WHILE_SPEC, "the `spec` of a loop with `while`");
         }
         let iterations = max.and_then(|max| self.count(max, "max_iterations", 1));
         if let (Some(Amount::Fixed(iterations)), Some(max)) = (&iterations, max)

@@ -10,22 +10,22 @@ use windlass_value::{Map, Mode, Value};
 
 use crate::codes;
 use crate::compiler::Compiler;
-use crate::fates::{self, Fate};
+use crate::key_support::{self, KeySupport};
 use crate::form::Task;
 
 /// Where the whole result is kept beside what was selected.
 const WHOLE: &str = "_ref";
 
 /// What an `output` block may say.
-const OUTPUT: [(&str, Fate); 8] = [
-    ("select", Fate::Works),
-    ("output_select", Fate::Works),
-    ("store", Fate::NoEffect("large results are kept apart by themselves, in the store of the run")),
-    ("inline_max_bytes", Fate::NoEffect("`limits.inline_bytes_max` in windlass.toml says what is large")),
-    ("preview_max_bytes", Fate::NoEffect("a reference has no preview: templates read through it")),
-    ("scope", Fate::NoEffect("a result is kept as long as its run")),
-    ("ttl", Fate::NoEffect("a result is kept as long as its run")),
-    ("accumulate", Fate::Refused("write `set_shared: {all: {append: …}}`, or read the loop's `results`")),
+const OUTPUT: [(&str, KeySupport); 8] = [
+    ("select", KeySupport::Supported),
+    ("output_select", KeySupport::Supported),
+    ("store", KeySupport::NoEffect("large results are kept apart by themselves, in the store of the run")),
+    ("inline_max_bytes", KeySupport::NoEffect("`limits.inline_bytes_max` in windlass.toml says what is large")),
+    ("preview_max_bytes", KeySupport::NoEffect("a reference has no preview: templates read through it")),
+    ("scope", KeySupport::NoEffect("a result is kept as long as its run")),
+    ("ttl", KeySupport::NoEffect("a result is kept as long as its run")),
+    ("accumulate", KeySupport::Unsupported("write `set_shared: {all: {append: …}}`, or read the loop's `results`")),
 ];
 
 /// One field: its name, and the way to it in the result.
@@ -62,7 +62,7 @@ impl Compiler<'_> {
     fn output_block(&mut self, node: &Node) -> Option<Selection> {
         let mut output = Object::read(node, "`output`", &mut self.diagnostics)?;
         let lists: Vec<_> = ["select", "output_select"].iter().filter_map(|name| output.take(name)).collect();
-        fates::settle(self, output, &OUTPUT, "`output`");
+        key_support::check_keys(self, output, &OUTPUT, "`output`");
         if let [_, second, ..] = lists.as_slice() {
             self.error(codes::CONFLICT, second.span, "fields are selected twice", "keep one of the two");
         }

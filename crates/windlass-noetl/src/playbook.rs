@@ -11,7 +11,7 @@ use windlass_value::Mode;
 
 use crate::codes;
 use crate::compiler::{Compiler, Here};
-use crate::fates;
+use crate::key_support;
 use crate::form::Step;
 use crate::workload::has_template;
 
@@ -179,7 +179,7 @@ impl<'a> Compiler<'a> {
             && let Some(mut spec) = Object::read(spec, "`executor.spec`", &mut self.diagnostics)
         {
             found.entry = spec.take("entry_step");
-            fates::settle(self, spec, &fates::EXECUTOR_SPEC, "`executor.spec`");
+            key_support::check_keys(self, spec, &key_support::EXECUTOR_SPEC, "`executor.spec`");
         }
         object.finish(codes::UNKNOWN_KEY, "`executor`", &mut self.diagnostics);
         found

@@ -9,7 +9,7 @@ use windlass_value::{Duration, Mode};
 
 use crate::codes;
 use crate::compiler::{At, Compiler, Here};
-use crate::fates;
+use crate::key_support;
 use crate::form::{Looping, Rule, Step, Task, Then};
 use crate::retry::REASON;
 use crate::tools::Inputs;
@@ -212,9 +212,9 @@ impl<'a> Compiler<'a> {
                 let hint = "put them under `spec` of the task";
                 self.error(codes::OLD_SPELLING, key.span, "a step has no `rules`: tasks have", hint);
             }
-            fates::settle(self, policy, &fates::STEP_POLICY, "the `policy` of a step");
+            key_support::check_keys(self, policy, &key_support::STEP_POLICY, "the `policy` of a step");
         }
-        fates::settle(self, object, &fates::STEP_SPEC, "the `spec` of a step");
+        key_support::check_keys(self, object, &key_support::STEP_SPEC, "the `spec` of a step");
         spec
     }
 

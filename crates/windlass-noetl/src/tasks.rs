@@ -12,7 +12,7 @@ use windlass_value::Duration;
 use crate::amounts::spaced;
 use crate::codes;
 use crate::compiler::{At, Compiler};
-use crate::fates;
+use crate::key_support;
 use crate::form::{Rule, Task, Work};
 use crate::tools::Inputs;
 
@@ -166,7 +166,7 @@ impl<'a> Compiler<'a> {
         let timeout = spec.take("timeout").and_then(|node| self.timeout(node));
         let rules = spec.take("policy").map(|policy| self.policy_rules(policy)).unwrap_or_default();
         let retry = spec.take("retry").and_then(|node| self.spec_retry(node));
-        fates::settle(self, spec, &fates::TASK_SPEC, "the `spec` of a task");
+        key_support::check_keys(self, spec, &key_support::TASK_SPEC, "the `spec` of a task");
         Spec { rules, retry, timeout }
     }
 

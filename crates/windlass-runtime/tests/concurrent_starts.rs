@@ -144,7 +144,7 @@ fn timed() -> Plan {
         name: "Manual".into(),
         kind: "request".into(),
         conditions: Vec::new(),
-        validates: None,
+        validation: None,
         split: Some(split),
         settings: Value::Null,
         span,

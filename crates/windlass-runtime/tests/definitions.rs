@@ -33,7 +33,7 @@ async fn an_item_is_that_of_the_innermost_loop_that_has_items() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_variable_written_before_it_is_initialized_is_told_of() {
+async fn a_variable_written_before_it_is_initialized_is_reported() {
     let (report, ..) = ended(
         r#"{"actions": {
             "set": {"type": "setVariable", "name": "n", "value": 2},

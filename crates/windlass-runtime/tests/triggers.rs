@@ -25,7 +25,7 @@ fn split_plan(split: Option<&str>) -> Plan {
     plan.triggers.push(Trigger {
         name: "Manual".into(),
         kind: "request".into(),
-        validates: None,
+        validation: None,
         conditions,
         split,
         settings: Value::Null,

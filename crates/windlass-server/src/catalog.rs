@@ -17,7 +17,7 @@ use windlass_triggers::Schedule;
 use windlass_triggers::schedule::NEVER;
 use windlass_value::{BlobHash, Map, Timestamp, Value};
 
-use crate::api::take::{NAMES, is_name, is_part, shown};
+use crate::api::take::{NAME_RULES, is_definition_name, is_path_segment, shown};
 use crate::problem::codes;
 use crate::triggers::settings;
 use crate::{Catalog, Compiler, Draft, Registered};
@@ -459,12 +459,12 @@ fn unfit(plan: &Plan) -> Vec<Report> {
         hint: Some(hint.to_owned()),
     };
     let mut found = Vec::new();
-    if !is_name(&plan.name) {
-        found.push(report(format!("{:?} cannot be the name of a definition", shown(&plan.name)), NAMES));
+    if !is_definition_name(&plan.name) {
+        found.push(report(format!("{:?} cannot be the name of a definition", shown(&plan.name)), NAME_RULES));
     }
     for trigger in &plan.triggers {
-        if !is_part(&trigger.name) {
-            found.push(report(format!("{:?} cannot be the name of a trigger", shown(&trigger.name)), NAMES));
+        if !is_path_segment(&trigger.name) {
+            found.push(report(format!("{:?} cannot be the name of a trigger", shown(&trigger.name)), NAME_RULES));
         }
         if Schedule::of(trigger, real_now()).is_ok_and(|schedule| schedule.is_some_and(|schedule| !schedule.comes())) {
             let message = format!("the trigger `{}`: {NEVER}", shown(&trigger.name));

@@ -24,7 +24,7 @@ impl Cases {
 
     /// Some problems speak for themselves.
     #[must_use]
-    pub fn hints_or_not(self) -> Cases {
+    pub fn without_required_hints(self) -> Cases {
         Cases { hints: false, ..self }
     }
 

@@ -8,7 +8,7 @@ use windlass_runtime::{Answer, Request, RuntimeError, codec, outside, request};
 use windlass_store::{OpenWait, Store};
 use windlass_value::{Timestamp, Value};
 
-use crate::schema::{Misfit, Schema};
+use crate::schema::{SchemaViolation, CompiledSchema};
 
 /// Problems of one answer that are told.
 const MAX_REPORTED_VIOLATIONS: usize = 20;
@@ -31,15 +31,15 @@ pub struct Approval {
 }
 
 #[derive(Debug, Error)]
-pub enum Refused {
-    #[error("the answer does not fit what is asked: {}", told(.0))]
-    Misfits(Vec<Misfit>),
+pub enum ApprovalError {
+    #[error("the answer does not fit what is asked: {}", format_violations(.0))]
+    SchemaViolations(Vec<SchemaViolation>),
     #[error("whether the answer fits cannot be found out: {0}")]
-    Unchecked(String),
+    ValidationFailed(String),
     #[error("whether the answer fits cannot be found out: the schema of the question cannot be used: {0}")]
-    Unusable(String),
+    InvalidSchema(String),
     #[error("there is no answer, and run `{0}` does not say that `{1}` needs none")]
-    Nothing(String, String),
+    MissingAnswer(String, String),
     #[error("run `{0}` does not ask for `{1}`")]
     NotAsked(String, String),
     #[error("run `{0}` asks for `{1}` at several places: {2}")]
@@ -52,8 +52,8 @@ pub enum Refused {
     Runtime(#[from] RuntimeError),
 }
 
-fn told(misfits: &[Misfit]) -> String {
-    let one = |misfit: &Misfit| match misfit.pointer.is_empty() {
+fn format_violations(misfits: &[SchemaViolation]) -> String {
+    let one = |misfit: &SchemaViolation| match misfit.pointer.is_empty() {
         true => misfit.message.clone(),
         false => format!("{}: {}", misfit.pointer, misfit.message),
     };
@@ -73,7 +73,7 @@ fn read(open: OpenWait) -> Result<Approval, RuntimeError> {
 }
 
 /// The one that is meant: by its path, or by a name that only one has. Without a name it must be the only one.
-pub fn find(store: &dyn Store, run: &str, name: Option<&str>) -> Result<Approval, Refused> {
+pub fn find(store: &dyn Store, run: &str, name: Option<&str>) -> Result<Approval, ApprovalError> {
     let mut open = approvals(store, Some(run), 0, u32::MAX)?;
     if let Some(at) = open.iter().position(|approval| name == Some(&*approval.path)) {
         return Ok(open.swap_remove(at));
@@ -82,10 +82,10 @@ pub fn find(store: &dyn Store, run: &str, name: Option<&str>) -> Result<Approval
     let wanted = name.unwrap_or("anything").to_owned();
     match (open.pop(), open.is_empty()) {
         (Some(approval), true) => Ok(approval),
-        (None, _) => Err(Refused::NotAsked(run.to_owned(), wanted)),
+        (None, _) => Err(ApprovalError::NotAsked(run.to_owned(), wanted)),
         (Some(last), false) => {
             let paths = open.iter().chain([&last]).map(|approval| format!("`{}`", approval.path)).collect::<Vec<_>>();
-            Err(Refused::Several(run.to_owned(), wanted, paths.join(", ")))
+            Err(ApprovalError::Several(run.to_owned(), wanted, paths.join(", ")))
         }
     }
 }
@@ -99,11 +99,11 @@ pub async fn check_signal(
     name: &str,
     place: Option<&str>,
     data: Option<&Value>,
-) -> Result<(), Refused> {
+) -> Result<(), ApprovalError> {
     let open = approvals(store, Some(run), 0, u32::MAX)?.into_iter();
     for asked in open.filter(|asked| *asked.name == *name && place.is_none_or(|place| *asked.path == *place)) {
-        match asked.check_given(data).await {
-            Ok(()) | Err(Refused::Unusable(_)) => {}
+        match asked.check_optional_answer(data).await {
+            Ok(()) | Err(ApprovalError::InvalidSchema(_)) => {}
             refused => return refused,
         }
     }
@@ -112,7 +112,7 @@ pub async fn check_signal(
 
 impl Approval {
     /// The same for people, who may forget to say anything. That counts as null only where the schema speaks of null.
-    pub async fn check_given(&self, data: Option<&Value>) -> Result<(), Refused> {
+    pub async fn check_optional_answer(&self, data: Option<&Value>) -> Result<(), ApprovalError> {
         self.check(data.unwrap_or(&Value::Null)).await?;
         let kinds = self.form.get("schema").and_then(|schema| schema.get("type"));
         let is_null = |kind: &Value| kind.as_str() == Some("null");
@@ -120,38 +120,38 @@ impl Approval {
             kinds.is_some_and(|kinds| is_null(kinds) || kinds.as_list().is_some_and(|all| all.iter().any(is_null)));
         match data.is_some() || of_null {
             true => Ok(()),
-            false => Err(Refused::Nothing(self.run.to_string(), self.path.to_string())),
+            false => Err(ApprovalError::MissingAnswer(self.run.to_string(), self.path.to_string())),
         }
     }
 
     /// What is wrong with an answer, if anything is.
-    pub(crate) async fn check(&self, data: &Value) -> Result<(), Refused> {
+    pub(crate) async fn check(&self, data: &Value) -> Result<(), ApprovalError> {
         let Some(schema) = self.form.get("schema").filter(|schema| !schema.is_null()) else { return Ok(()) };
-        let schema = Schema::compile(schema, None).map_err(Refused::Unusable)?;
-        match schema.misfits(data, MAX_REPORTED_VIOLATIONS).await {
+        let schema = CompiledSchema::compile(schema, None).map_err(ApprovalError::InvalidSchema)?;
+        match schema.violations(data, MAX_REPORTED_VIOLATIONS).await {
             Ok(misfits) if misfits.is_empty() => Ok(()),
-            Ok(misfits) => Err(Refused::Misfits(misfits)),
-            Err(why) => Err(Refused::Unchecked(why)),
+            Ok(misfits) => Err(ApprovalError::SchemaViolations(misfits)),
+            Err(why) => Err(ApprovalError::ValidationFailed(why)),
         }
     }
 
     /// An answer that fits, as a request to the run with its name. One question has one answer, whoever gives it and however
     /// often: the same again is `Repeated` until the run has taken it. It never counts for a later question.
-    pub async fn answered(&self, data: Value) -> Result<(String, Request), Refused> {
+    pub async fn answered(&self, data: Value) -> Result<(String, Request), ApprovalError> {
         self.check(&data).await?;
         let id = format!("approve:{}@{}", self.path, self.since.0);
         Ok((id, Request::SignalTo { place: self.path.to_string(), name: self.name.to_string(), payload: data }))
     }
 
     /// Checks the answer and leaves it for whoever has the run.
-    pub async fn answer(&self, store: &dyn Store, data: Value) -> Result<Answer, Refused> {
+    pub async fn answer(&self, store: &dyn Store, data: Value) -> Result<Answer, ApprovalError> {
         let (id, wish) = self.answered(data.clone()).await?;
         let answer = request(store, &self.run, &id, wish)?;
         self.agrees(store, &id, &data, answer)
     }
 
     /// What became of an answer, unless there was another one before that says otherwise.
-    pub fn agrees(&self, store: &dyn Store, id: &str, data: &Value, answer: Answer) -> Result<Answer, Refused> {
+    pub fn agrees(&self, store: &dyn Store, id: &str, data: &Value, answer: Answer) -> Result<Answer, ApprovalError> {
         if answer != Answer::Repeated {
             return Ok(answer);
         }
@@ -160,11 +160,11 @@ impl Approval {
         let first = first.map(|row| codec::decode::<TickKind>(&row.body, "an answer")).transpose()?;
         match first {
             Some(TickKind::AddEvent { payload, .. }) if payload != outside(data.clone()) => {
-                Err(Refused::Contradicts(self.run.to_string(), self.path.to_string()))
+                Err(ApprovalError::Contradicts(self.run.to_string(), self.path.to_string()))
             }
             Some(_) => Ok(answer),
             // The run has it since, so the question is no longer open, as it is for whoever comes later.
-            None => Err(Refused::Taken(self.run.to_string(), self.path.to_string())),
+            None => Err(ApprovalError::Taken(self.run.to_string(), self.path.to_string())),
         }
     }
 }

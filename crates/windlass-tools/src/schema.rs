@@ -27,12 +27,12 @@ static RUNNING_LATE: AtomicUsize = AtomicUsize::new(0);
 
 /// A schema that was understood, and is not too large.
 #[derive(Clone)]
-pub struct Schema(Arc<Validator>);
+pub struct CompiledSchema(Arc<Validator>);
 
-impl Schema {
+impl CompiledSchema {
     /// Nothing is ever fetched: a `$ref` to another document is an error. Without a draft the schema says it itself. An
     /// error says what is wrong with it.
-    pub fn compile(schema: &Value, draft: Option<Draft>) -> Result<Schema, String> {
+    pub fn compile(schema: &Value, draft: Option<Draft>) -> Result<CompiledSchema, String> {
         schema_width(schema).map_err(|error| error.to_string())?;
         let schema = serde_json::to_value(schema).map_err(|error| error.to_string())?;
         let patterns = PatternOptions::fancy_regex().backtrack_limit(MAX_PATTERN_STEPS);
@@ -42,7 +42,7 @@ impl Schema {
         }
         let built = options.build(&schema);
         let validator = built.map_err(|error| short(&format!("{}{error}", place(&error)), MAX_PROBLEM_CHARS))?;
-        Ok(Schema(Arc::new(validator)))
+        Ok(CompiledSchema(Arc::new(validator)))
     }
 
     /// What does not fit, as sentences: at most `most`, and how many there are more. On a thread of its own, that neither
@@ -52,8 +52,8 @@ impl Schema {
     }
 
     /// The same, each with the place that it is about; at most `most`. An error says why it could not be found out.
-    pub(crate) async fn misfits(&self, value: &Value, max_violations: usize) -> Result<Vec<Misfit>, String> {
-        self.look(MAX_CHECK_TIME, value, move |validator, json| misfits(validator, json, max_violations)).await
+    pub(crate) async fn violations(&self, value: &Value, max_violations: usize) -> Result<Vec<SchemaViolation>, String> {
+        self.look(MAX_CHECK_TIME, value, move |validator, json| collect_violations(validator, json, max_violations)).await
     }
 
     async fn problems_within(&self, limit: Duration, arguments: &Value, max_problems: usize) -> Option<String> {
@@ -99,20 +99,20 @@ impl Schema {
 
 /// One thing that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Misfit {
+pub struct SchemaViolation {
     /// Where in the value, as a JSON pointer; empty for the whole.
     pub pointer: String,
     pub message: String,
 }
 
-fn misfits(validator: &Validator, json: &Json, max_violations: usize) -> Vec<Misfit> {
+fn collect_violations(validator: &Validator, json: &Json, max_violations: usize) -> Vec<SchemaViolation> {
     let found = validator.iter_errors(json).take(max_violations);
-    let misfit = |error: ValidationError<'_>| {
+    let to_violation = |error: ValidationError<'_>| {
         let found = short(&error.instance().to_string(), MAX_FOUND_CHARS);
         let message = short(&error.masked_with(found).to_string(), MAX_PROBLEM_CHARS);
-        Misfit { pointer: error.instance_path().to_string(), message }
+        SchemaViolation { pointer: error.instance_path().to_string(), message }
     };
-    found.map(misfit).collect()
+    found.map(to_violation).collect()
 }
 
 /// Counts a check as late from when nobody waits for it until it ends.
@@ -177,7 +177,7 @@ mod tests {
         // Two questions for each level of the value: no schema is small enough for a value that is deep enough.
         let schema = r##"{"anyOf": [{"required": ["b"]}, {"properties": {"a": {"$ref": "#"}}, "required": ["a"]},
             {"properties": {"a": {"$ref": "#"}}, "required": ["a"]}]}"##;
-        let schema = Schema::compile(&parse_json(schema).unwrap(), None).unwrap();
+        let schema = CompiledSchema::compile(&parse_json(schema).unwrap(), None).unwrap();
         let deep = |levels| parse_json(&(r#"{"a":"#.repeat(levels) + "{}" + &"}".repeat(levels))).unwrap();
         assert!(schema.problems(&deep(3), 5).await.unwrap().contains("is not valid under any"));
         let late = schema.problems_within(Duration::from_millis(20), &deep(60), 5).await.unwrap();
@@ -192,7 +192,7 @@ mod tests {
         };
         let links: Vec<String> = (0..40).map(link).collect();
         let text = format!(r##"{{"$ref": "#/$defs/d0", "$defs": {{{}, "d40": {{}}}}}}"##, links.join(", "));
-        let problem = Schema::compile(&parse_json(&text).unwrap(), Some(Draft::Draft202012)).err().unwrap();
+        let problem = CompiledSchema::compile(&parse_json(&text).unwrap(), Some(Draft::Draft202012)).err().unwrap();
         assert!(problem.contains("more than 10000 subschemas"), "{problem}");
     }
 }

@@ -161,7 +161,7 @@ impl Reader<'_> {
         let trigger = Trigger {
             name: name.into(),
             kind: kind.into(),
-            validates: None,
+            validation: None,
             conditions: Vec::new(),
             split: None,
             settings: Value::map(settings),

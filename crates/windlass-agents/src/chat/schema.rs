@@ -3,7 +3,7 @@
 use windlass_core::ErrorInfo;
 use windlass_value::Value;
 
-use windlass_tools::schema::{Draft, Schema as Compiled};
+use windlass_tools::schema::{Draft, CompiledSchema as Compiled};
 
 /// How many problems a model is told.
 const MAX_SHOWN_PROBLEMS: usize = 20;

@@ -2,7 +2,7 @@
 
 use windlass_runtime::real_now;
 use windlass_store::RunRow;
-use windlass_tools::approval::{self, Approval, Refused};
+use windlass_tools::approval::{self, Approval, ApprovalError};
 use windlass_value::Value;
 
 use super::requests;
@@ -77,38 +77,38 @@ pub(crate) fn approve(global: &Global, args: &args::Approve) -> Result<Exit, Fai
     let found =
         approval::find(&*store, &row.run, args.name.as_deref()).map_err(|refused| not_found(refused, &row, args))?;
     let answer = host::runtime()?.block_on(async {
-        found.check_given(given.as_ref()).await?;
+        found.check_optional_answer(given.as_ref()).await?;
         found.answer(&*store, given.unwrap_or_default()).await
     });
     let answer = answer.map_err(failure)?;
     requests::tell(global, &*store, &row, &found.path, "approve", &answer)
 }
 
-fn not_found(refused: Refused, row: &RunRow, args: &args::Approve) -> Failure {
+fn not_found(refused: ApprovalError, row: &RunRow, args: &args::Approve) -> Failure {
     let run = &row.run;
     match (&refused, &args.name) {
-        (Refused::NotAsked(..), _) if row.status.is_final() => {
+        (ApprovalError::NotAsked(..), _) if row.status.is_final() => {
             Failure::usage(format!("the run `{run}` has ended: it does not ask for anything any more"))
                 .hint(format!("windlass status {run}"))
         }
-        (Refused::NotAsked(..), None) => Failure::usage(format!("run `{run}` does not ask for anything"))
+        (ApprovalError::NotAsked(..), None) => Failure::usage(format!("run `{run}` does not ask for anything"))
             .hint("`windlass approvals` lists what runs ask"),
         _ => failure(refused),
     }
 }
 
-pub(crate) fn failure(refused: Refused) -> Failure {
+pub(crate) fn failure(refused: ApprovalError) -> Failure {
     let hint = match &refused {
-        Refused::Runtime(_) => "`windlass doctor` looks for what is wrong with the store",
-        Refused::Misfits(_) => "give it with --data JSON, or property by property: --set approved=true",
-        Refused::Unchecked(_) => "give a smaller answer, or correct the schema in the definition",
-        Refused::Nothing(..) => "--set approved=true or --data JSON gives it; --data null says that it is null",
-        Refused::Unusable(_) => "correct the schema in the definition; this run can be answered with `windlass signal`",
-        Refused::Contradicts(..) | Refused::Taken(..) => {
+        ApprovalError::Runtime(_) => "`windlass doctor` looks for what is wrong with the store",
+        ApprovalError::SchemaViolations(_) => "give it with --data JSON, or property by property: --set approved=true",
+        ApprovalError::ValidationFailed(_) => "give a smaller answer, or correct the schema in the definition",
+        ApprovalError::MissingAnswer(..) => "--set approved=true or --data JSON gives it; --data null says that it is null",
+        ApprovalError::InvalidSchema(_) => "correct the schema in the definition; this run can be answered with `windlass signal`",
+        ApprovalError::Contradicts(..) | ApprovalError::Taken(..) => {
             "`windlass events RUN` tells when the run has taken the first one"
         }
-        Refused::NotAsked(..) => "`windlass approvals` lists what runs ask",
-        Refused::Several(..) => "name one of them: windlass approve RUN PATH",
+        ApprovalError::NotAsked(..) => "`windlass approvals` lists what runs ask",
+        ApprovalError::Several(..) => "name one of them: windlass approve RUN PATH",
     };
     Failure::usage(refused.to_string()).hint(hint)
 }

@@ -26,7 +26,7 @@ const MAX_CONDITION_CHARS: usize = 200;
 /// The trigger that the input goes to, if it has something to say about it.
 pub(crate) fn deciding_trigger(plan: &Plan, named: Option<&str>) -> Result<Option<Arc<str>>, Failure> {
     let decides =
-        |trigger: &&Trigger| !trigger.conditions.is_empty() || trigger.split.is_some() || trigger.validates.is_some();
+        |trigger: &&Trigger| !trigger.conditions.is_empty() || trigger.split.is_some() || trigger.validation.is_some();
     let names = || plan.triggers.iter().map(|trigger| &*trigger.name);
     if let Some(named) = named {
         let found = plan.triggers.iter().find(|trigger| trigger.name.eq_ignore_ascii_case(named));

@@ -28,7 +28,7 @@ pub(crate) fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
     let paint = Paint::stderr(global.no_color);
     let project = Project::read(source, args.source.dialect.as_deref(), &settings).or_fail(paint)?;
     let input = flow::with_context(inputs::gather(args, &project.plan()?.parameters)?, args);
-    inputs::unread(project.plan()?, &input).iter().for_each(|warning| out::note(warning));
+    inputs::unused_input_warnings(project.plan()?, &input).iter().for_each(|warning| out::note(warning));
     agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
     check_id(args.id.as_deref())?;
     let trigger = delivery::deciding_trigger(project.plan()?, args.trigger.as_deref())?;

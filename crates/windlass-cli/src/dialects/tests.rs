@@ -35,7 +35,7 @@ fn a_dialect_of_one_line_is_checked_run_and_reported() {
 
     let project = file(toy::Toy.sample());
     let input = parse_json(r#"{"name": "you", "nmae": "me"}"#).expect("JSON");
-    let warnings = inputs::unread(project.plan().expect("a plan"), &input);
+    let warnings = inputs::unused_input_warnings(project.plan().expect("a plan"), &input);
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].contains("did you mean `name`?"), "{warnings:?}");
 

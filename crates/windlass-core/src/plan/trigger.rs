@@ -14,7 +14,7 @@ pub struct Trigger {
     pub kind: Arc<str>,
     /// Fails for a delivery that is not as it should be: that one is refused. Looked at before the conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub validates: Option<ExprId>,
+    pub validation: Option<ExprId>,
     /// All must hold, or the delivery starts nothing.
     pub conditions: Vec<ExprId>,
     /// A list: each of its items is the input of a run of its own.

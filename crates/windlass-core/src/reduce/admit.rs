@@ -79,7 +79,7 @@ pub fn admit(
     state.seed = seed;
     let scope = state.root_scope;
     let mut reducer = Reducer { program, state: &mut state, values, work: Resume::default() };
-    if let Some(validates) = trigger.validates {
+    if let Some(validates) = trigger.validation {
         reducer.eval(validates, scope).map_err(invalid)?;
     }
     for (at, condition) in trigger.conditions.iter().enumerate() {
@@ -113,7 +113,7 @@ fn parameters(program: &Program, trigger: &Trigger, input: &Value) -> Result<Val
             let defaults = program.plan.parameters.iter().filter_map(|p| Some((p.name.clone(), p.default.clone()?)));
             Ok(Value::map(defaults.collect::<Map>()))
         }
-        (Err(problems), None) => Err(unfit(&problems, None).into()),
+        (Err(problems), None) => Err(invalid_input(&problems, None).into()),
     }
 }
 
@@ -132,12 +132,12 @@ fn items(program: &Program, list: &Value) -> Result<Vec<Value>, AdmissionError> 
     }
     for (at, item) in items.iter().enumerate() {
         // One that does not fit must not leave a delivery half started.
-        program.parameters(item).map_err(|problems| unfit(&problems, Some(at)))?;
+        program.parameters(item).map_err(|problems| invalid_input(&problems, Some(at)))?;
     }
     Ok(items.to_vec())
 }
 
-fn unfit(problems: &[String], item: Option<usize>) -> ErrorInfo {
+fn invalid_input(problems: &[String], item: Option<usize>) -> ErrorInfo {
     let which = item.map_or_else(String::new, |at| format!("item {at}: "));
     ErrorInfo::new("InvalidInput", "input", format!("{which}{}", problems.join("; ")))
 }

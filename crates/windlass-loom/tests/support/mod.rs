@@ -20,7 +20,7 @@ pub(crate) fn summary(plan: &Plan) -> String {
     }
     for trigger in &plan.triggers {
         let _ = write!(out, "trigger {} [{}]", trigger.name, trigger.kind);
-        if let Some(validates) = trigger.validates {
+        if let Some(validates) = trigger.validation {
             let _ = write!(out, " valid by {}", expression(plan, validates));
         }
         for condition in &trigger.conditions {

@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_runtime::{Answer, input_hash};
-use windlass_tools::approval::{self, Approval, Refused};
+use windlass_tools::approval::{self, Approval, ApprovalError};
 use windlass_value::Value;
 
 use super::control::Answered;
@@ -176,7 +176,7 @@ async fn answered(
     let ended = |run: &str| Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));
     let (id, run) = (run.to_owned(), run.to_owned());
     let look = move |app: &App| match approval::find(&*app.store, &id, Some(&name)) {
-        Err(Refused::NotAsked(..)) if app.store.run(&id)?.is_some_and(|row| row.status.is_final()) => Err(ended(&id)),
+        Err(ApprovalError::NotAsked(..)) if app.store.run(&id)?.is_some_and(|row| row.status.is_final()) => Err(ended(&id)),
         found => found.map_err(refused),
     };
     let found = app.at_store(look).await?;
@@ -204,26 +204,26 @@ struct MisfitFacts<'m> {
     message: &'m str,
 }
 
-pub(crate) fn refused(refused: Refused) -> Problem {
+pub(crate) fn refused(refused: ApprovalError) -> Problem {
     let detail = refused.to_string();
     match refused {
-        Refused::Misfits(misfits) => {
+        ApprovalError::SchemaViolations(misfits) => {
             let facts: Vec<_> =
                 misfits.iter().map(|one| MisfitFacts { pointer: &one.pointer, message: &one.message }).collect();
             let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
             problem.hint("GET /api/v1/approvals gives the schema").problems(&facts)
         }
-        Refused::Unchecked(_) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
+        ApprovalError::ValidationFailed(_) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
             .hint("give a smaller answer, or correct the schema in the definition"),
-        Refused::Nothing(..) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
+        ApprovalError::MissingAnswer(..) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
             .hint("`\"data\": null` says it"),
-        Refused::Unusable(_) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
+        ApprovalError::InvalidSchema(_) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
             .hint("correct the schema in the definition; this run can be answered with POST /api/v1/runs/RUN/signal"),
-        Refused::NotAsked(..) => Problem::not_found(detail).hint("GET /api/v1/approvals lists what runs ask"),
-        Refused::Contradicts(..) | Refused::Taken(..) => {
+        ApprovalError::NotAsked(..) => Problem::not_found(detail).hint("GET /api/v1/approvals lists what runs ask"),
+        ApprovalError::Contradicts(..) | ApprovalError::Taken(..) => {
             Problem::conflict(detail).hint("GET /api/v1/runs/RUN/events tells when the run has taken it")
         }
-        Refused::Several(..) => Problem::conflict(detail).hint("name one by its path"),
-        Refused::Runtime(error) => error.into(),
+        ApprovalError::Several(..) => Problem::conflict(detail).hint("name one by its path"),
+        ApprovalError::Runtime(error) => error.into(),
     }
 }

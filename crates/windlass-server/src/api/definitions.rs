@@ -13,7 +13,7 @@ use windlass_syntax::{Report, did_you_mean};
 use windlass_value::Value;
 
 use super::models::{Page, ParameterInfo};
-use super::take::{self, Json, Named, Query, is_name, page_size};
+use super::take::{self, Json, Named, Query, is_definition_name, page_size};
 use crate::auth::{Admin, Allowed, Control, Read};
 use crate::catalog::{Definition, Registration, Unregistered, Version};
 use crate::problem::codes;
@@ -44,7 +44,7 @@ pub(crate) struct Register {
 /// A definition to be looked at only.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Check {
+pub(crate) struct CheckRequest {
     pub source: String,
     pub name: Option<String>,
     pub dialect: Option<String>,
@@ -73,7 +73,7 @@ pub(crate) struct Registered {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Checked {
+pub(crate) struct CheckResponse {
     pub valid: bool,
     pub name: Option<String>,
     pub dialect: Option<String>,
@@ -226,25 +226,25 @@ pub(crate) async fn register(
 }
 
 /// Looks at a definition without registering it.
-#[utoipa::path(post, path = "/api/v1/definitions/check", tag = "definitions", request_body = Check,
-    responses((status = 200, description = "what is wrong with it, and its graph if nothing is", body = Checked)))]
+#[utoipa::path(post, path = "/api/v1/definitions/check", tag = "definitions", request_body = CheckRequest,
+    responses((status = 200, description = "what is wrong with it, and its graph if nothing is", body = CheckResponse)))]
 pub(crate) async fn check(
     _: Allowed<Read>,
     State(app): State<App>,
-    Json(body): Json<Check>,
-) -> Result<axum::Json<Checked>, Problem> {
+    Json(body): Json<CheckRequest>,
+) -> Result<axum::Json<CheckResponse>, Problem> {
     let draft = draft_of(&app, body.source, body.name, body.dialect)?;
     let checked = app.at_length(move |app| {
         let catalog = app.definitions.catalog(&app.engine);
         Ok(match app.compiler.compile(&draft, &catalog) {
-            Ok(compiled) => Checked {
+            Ok(compiled) => CheckResponse {
                 valid: true,
                 name: Some(compiled.plan.name.to_string()),
                 dialect: Some(compiled.plan.dialect.to_string()),
                 graph: Some(windlass_draw::plan(&compiled.plan).to_value()),
                 problems: compiled.warnings,
             },
-            Err(problems) => Checked { valid: false, name: draft.name, dialect: draft.dialect, problems, graph: None },
+            Err(problems) => CheckResponse { valid: false, name: draft.name, dialect: draft.dialect, problems, graph: None },
         })
     });
     checked.await.map(axum::Json)
@@ -401,7 +401,7 @@ fn draft_of(app: &App, text: String, name: Option<String>, dialect: Option<Strin
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
             .hint("raise `definition_bytes_max`, or split it"));
     }
-    if let Some(name) = name.as_ref().filter(|name| !is_name(name)) {
+    if let Some(name) = name.as_ref().filter(|name| !is_definition_name(name)) {
         return Err(Problem::bad_request(format!("`{}` cannot be the name of a definition", name.escape_debug()))
             .hint("up to 256 bytes without control characters"));
     }

@@ -9,7 +9,7 @@ use windlass_runtime::show::{StoredEvent, StoredEvents, event_value, last_before
 use windlass_value::Value;
 
 use super::models::{Page, row_of};
-use super::places::{EventTypes, check_place};
+use super::places::{EventTypes, check_path};
 use super::runs::time_of;
 use super::take::{Query, RunId, page_size};
 use crate::auth::{Allowed, Read};
@@ -175,7 +175,7 @@ async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<R
             pieces.extend(read.into_iter().filter(|piece| filter.matches(piece) && in_time(piece)));
         }
         if all && !more && pieces.is_empty() {
-            filter.path.iter().try_for_each(|path| check_place(app, &row, path))?;
+            filter.path.iter().try_for_each(|path| check_path(app, &row, path))?;
             filter.types.check_found_none(row.status.is_final())?;
         }
         let cut = pieces.len() > limit;

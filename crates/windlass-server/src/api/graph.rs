@@ -8,7 +8,7 @@ use windlass_runtime::show::Seen;
 use windlass_value::{Timestamp, Value};
 
 use super::models::{Position, RunError, row_of};
-use super::places::check_place;
+use super::places::check_path;
 use super::take::{Query, RunId, page_size};
 use crate::auth::{Allowed, Read};
 use crate::paint;
@@ -100,7 +100,7 @@ pub(crate) async fn steps(
             Steps { items, next, dropped: timeline.dropped, partial: false }
         })?;
         if !query.parent.is_empty() && found.as_ref().is_some_and(|found| found.items.is_empty()) {
-            check_place(app, &row, &query.parent)?;
+            check_path(app, &row, &query.parent)?;
         }
         Ok(axum::Json(found.unwrap_or(Steps { items: Vec::new(), next: None, dropped: 0, partial: true })))
     })

@@ -6,21 +6,21 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor};
 
 /// Reads as the one inside does, at every depth, but for arrays in the place of objects.
-pub(crate) struct Objects<D>(pub D);
+pub(crate) struct StrictObjects<D>(pub D);
 
 /// A visitor, a seed or an access that passes this on to what is inside of it.
-struct Inside<T> {
+struct StrictInner<T> {
     inner: T,
     /// Whether fields by name are wanted here.
-    by_name: bool,
+    expects_object: bool,
 }
 
-fn any<T>(inner: T) -> Inside<T> {
-    Inside { inner, by_name: false }
+fn pass_through<T>(inner: T) -> StrictInner<T> {
+    StrictInner { inner, expects_object: false }
 }
 
-fn by_name<T>(inner: T) -> Inside<T> {
-    Inside { inner, by_name: true }
+fn require_object<T>(inner: T) -> StrictInner<T> {
+    StrictInner { inner, expects_object: true }
 }
 
 macro_rules! as_inside {
@@ -31,7 +31,7 @@ macro_rules! as_inside {
     };
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for StrictObjects<D> {
     type Error = D::Error;
 
     as_inside! {
@@ -42,15 +42,15 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
     }
 
     fn deserialize_unit_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, D::Error> {
-        self.0.deserialize_unit_struct(name, any(visitor))
+        self.0.deserialize_unit_struct(name, pass_through(visitor))
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, D::Error> {
-        self.0.deserialize_newtype_struct(name, any(visitor))
+        self.0.deserialize_newtype_struct(name, pass_through(visitor))
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, D::Error> {
-        self.0.deserialize_tuple(len, any(visitor))
+        self.0.deserialize_tuple(len, pass_through(visitor))
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
@@ -59,7 +59,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
         len: usize,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_tuple_struct(name, len, any(visitor))
+        self.0.deserialize_tuple_struct(name, len, pass_through(visitor))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -68,7 +68,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_struct(name, fields, by_name(visitor))
+        self.0.deserialize_struct(name, fields, require_object(visitor))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -77,7 +77,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_enum(name, variants, any(visitor))
+        self.0.deserialize_enum(name, variants, pass_through(visitor))
     }
 
     fn is_human_readable(&self) -> bool {
@@ -93,11 +93,11 @@ macro_rules! visit_plain {
     };
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Inside<V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for StrictInner<V> {
     type Value = V::Value;
 
     fn expecting(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.by_name {
+        match self.expects_object {
             true => into.write_str("an object"),
             false => self.inner.expecting(into),
         }
@@ -119,42 +119,42 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Inside<V> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
-        self.inner.visit_some(Objects(inner))
+        self.inner.visit_some(StrictObjects(inner))
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
-        self.inner.visit_newtype_struct(Objects(inner))
+        self.inner.visit_newtype_struct(StrictObjects(inner))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
-        match self.by_name {
+        match self.expects_object {
             true => Err(A::Error::custom("an object is expected here, this is an array")),
-            false => self.inner.visit_seq(any(access)),
+            false => self.inner.visit_seq(pass_through(access)),
         }
     }
 
     fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
-        self.inner.visit_map(any(access))
+        self.inner.visit_map(pass_through(access))
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
-        self.inner.visit_enum(any(access))
+        self.inner.visit_enum(pass_through(access))
     }
 }
 
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Inside<S> {
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for StrictInner<S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<S::Value, D::Error> {
-        self.inner.deserialize(Objects(inner))
+        self.inner.deserialize(StrictObjects(inner))
     }
 }
 
-impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Inside<A> {
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for StrictInner<A> {
     type Error = A::Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
-        self.inner.next_element_seed(any(seed))
+        self.inner.next_element_seed(pass_through(seed))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -162,15 +162,15 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Inside<A> {
     }
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Inside<A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for StrictInner<A> {
     type Error = A::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
-        self.inner.next_key_seed(any(seed))
+        self.inner.next_key_seed(pass_through(seed))
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
-        self.inner.next_value_seed(any(seed))
+        self.inner.next_value_seed(pass_through(seed))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -178,16 +178,16 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Inside<A> {
     }
 }
 
-impl<'de, A: EnumAccess<'de>> EnumAccess<'de> for Inside<A> {
+impl<'de, A: EnumAccess<'de>> EnumAccess<'de> for StrictInner<A> {
     type Error = A::Error;
-    type Variant = Inside<A::Variant>;
+    type Variant = StrictInner<A::Variant>;
 
     fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self::Variant), A::Error> {
-        self.inner.variant_seed(any(seed)).map(|(value, variant)| (value, any(variant)))
+        self.inner.variant_seed(pass_through(seed)).map(|(value, variant)| (value, pass_through(variant)))
     }
 }
 
-impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Inside<A> {
+impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for StrictInner<A> {
     type Error = A::Error;
 
     fn unit_variant(self) -> Result<(), A::Error> {
@@ -195,11 +195,11 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Inside<A> {
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, A::Error> {
-        self.inner.newtype_variant_seed(any(seed))
+        self.inner.newtype_variant_seed(pass_through(seed))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, A::Error> {
-        self.inner.tuple_variant(len, any(visitor))
+        self.inner.tuple_variant(len, pass_through(visitor))
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -207,6 +207,6 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Inside<A> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, A::Error> {
-        self.inner.struct_variant(fields, by_name(visitor))
+        self.inner.struct_variant(fields, require_object(visitor))
     }
 }

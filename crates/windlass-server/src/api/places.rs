@@ -12,10 +12,10 @@ use crate::{App, Problem};
 const TYPES_LISTED: &str = "docs/events.md lists the types of the engine; workers may tell of others";
 
 /// Refuses a place of a run where nothing of its plan can be.
-pub(crate) fn check_place(app: &App, row: &RunRow, place: &str) -> Result<(), Problem> {
+pub(crate) fn check_path(app: &App, row: &RunRow, path: &str) -> Result<(), Problem> {
     let program = app.engine.program(&row.plan)?;
     let names = names(&program.plan);
-    let without_iteration = without_iteration(place);
+    let without_iteration = without_iteration(path);
     let ends_with = |name: &&str| {
         let before = without_iteration.strip_suffix(name);
         before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
@@ -24,7 +24,7 @@ pub(crate) fn check_place(app: &App, row: &RunRow, place: &str) -> Result<(), Pr
         return Ok(());
     }
     let last = without_iteration.rsplit('.').next().unwrap_or(without_iteration);
-    let problem = Problem::not_found(format!("the run `{}` has no step `{}`", row.run, shown(place)));
+    let problem = Problem::not_found(format!("the run `{}` has no step `{}`", row.run, shown(path)));
     let hint = did_you_mean(last, names.iter().copied());
     Err(problem.hint(hint.unwrap_or_else(|| format!("GET /api/v1/runs/{}/steps lists what has begun", row.run))))
 }
@@ -55,8 +55,8 @@ impl EventTypes {
     pub(crate) fn parse(text: Option<&str>) -> Result<EventTypes, Problem> {
         let words = text.into_iter().flat_map(|words| words.split(',')).map(str::trim);
         let types = EventTypes(words.filter(|word| !word.is_empty()).map(str::to_owned).collect());
-        let slip = types.unknown().find(|kind| is_engine_event(kind));
-        slip.map_or(Ok(()), |kind| Err(refused(kind)))?;
+        let invalid = types.unknown().find(|kind| is_engine_event(kind));
+        invalid.map_or(Ok(()), |kind| Err(unknown_type(kind)))?;
         Ok(types)
     }
 
@@ -75,18 +75,18 @@ impl EventTypes {
     /// All events of a run were looked at, and none fits. Workers tell of types of their own: such a one is refused if it is
     /// nearly a known one, or if there will be no more events.
     pub(crate) fn check_found_none(&self, has_ended: bool) -> Result<(), Problem> {
-        let slip = self.unknown().find(|kind| has_ended || meant(kind).is_some());
-        slip.map_or(Ok(()), |kind| Err(refused(kind)))
+        let invalid = self.unknown().find(|kind| has_ended || suggestion(kind).is_some());
+        invalid.map_or(Ok(()), |kind| Err(unknown_type(kind)))
     }
 }
 
-fn meant(kind: &str) -> Option<String> {
+fn suggestion(kind: &str) -> Option<String> {
     did_you_mean(kind, EventKind::TYPES.iter().copied())
 }
 
-fn refused(kind: &str) -> Problem {
+fn unknown_type(kind: &str) -> Problem {
     let problem = Problem::bad_request(format!("`{}` is no type of an event", shown(kind)));
-    problem.hint(meant(kind).unwrap_or_else(|| TYPES_LISTED.to_owned()))
+    problem.hint(suggestion(kind).unwrap_or_else(|| TYPES_LISTED.to_owned()))
 }
 
 #[cfg(test)]

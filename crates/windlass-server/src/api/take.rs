@@ -13,7 +13,7 @@ use windlass_runtime::is_run_id;
 use windlass_syntax::did_you_mean;
 use windlass_value::check_json;
 
-use super::objects::Objects;
+use super::objects::StrictObjects;
 use crate::Problem;
 use crate::problem::codes;
 
@@ -41,14 +41,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Json<T>, Problem> {
-        must_be_plain(request.headers())?;
-        must_be_json(request.headers())?;
+        reject_content_encoding(request.headers())?;
+        require_json(request.headers())?;
         let max_bytes = MaxBodyBytes::limit_of(&request);
         let bytes = whole(request.into_body(), max_bytes).await?;
         if bytes.is_empty() {
             return Err(Problem::bad_request("there is no body").hint("send a JSON object"));
         }
-        read(&bytes).map(Json)
+        parse_json(&bytes).map(Json)
     }
 }
 
@@ -59,14 +59,14 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<MaybeJson<T>, Problem> {
-        let of_json = must_be_plain(request.headers()).and_then(|()| must_be_json(request.headers()));
+        let json_check = reject_content_encoding(request.headers()).and_then(|()| require_json(request.headers()));
         let max_bytes = MaxBodyBytes::limit_of(&request);
         let bytes = whole(request.into_body(), max_bytes).await?;
         if bytes.is_empty() {
             return Ok(MaybeJson(T::default()));
         }
-        of_json?;
-        read(&bytes).map(MaybeJson)
+        json_check?;
+        parse_json(&bytes).map(MaybeJson)
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) async fn whole(body: Body, max_bytes: usize) -> Result<Bytes, Problem
 }
 
 /// What is packed could be of any size when it is unpacked, so nothing is.
-pub(crate) fn must_be_plain(headers: &HeaderMap) -> Result<(), Problem> {
+pub(crate) fn reject_content_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
     match codings.find(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         None => Ok(()),
@@ -106,7 +106,7 @@ pub(crate) fn must_be_plain(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-fn must_be_json(headers: &HeaderMap) -> Result<(), Problem> {
+fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let essence = given.map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
     if essence.as_deref() == Some("application/json") {
@@ -121,14 +121,14 @@ fn must_be_json(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// The one way in which JSON of others becomes data: it must be JSON, fit, and say nothing twice.
-pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let place = |line: usize, column: usize| format!("line {line}, column {column} of the body");
     let text = std::str::from_utf8(bytes).map_err(|_| Problem::bad_request("the body is no UTF-8"))?;
     let mut json = serde_json::Deserializer::from_str(text);
-    let taken = T::deserialize(Objects(&mut json)).and_then(|taken| json.end().map(|()| taken)).map_err(|error| {
+    let taken = T::deserialize(StrictObjects(&mut json)).and_then(|taken| json.end().map(|()| taken)).map_err(|error| {
         let why = error.to_string();
         let why = why.split(" at line ").next().unwrap_or_default();
-        let mut problem = unfit(why, "the body");
+        let mut problem = mismatch_problem(why, "the body");
         problem.place = Some(place(error.line(), error.column()));
         problem
     })?;
@@ -142,7 +142,7 @@ pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 }
 
 /// Libraries speak of the types of the program; whoever sends JSON knows those of JSON.
-fn in_plain_words(why: &str) -> String {
+fn translate_error(why: &str) -> String {
     const WORDS: [(&str, &str); 5] = [
         ("invalid digit found in string", "it must be a whole number"),
         ("recursion limit exceeded", "it is nested too deeply"),
@@ -161,8 +161,8 @@ fn in_plain_words(why: &str) -> String {
 }
 
 /// What serde says, with the name that was probably meant.
-fn unfit(why: &str, what: &str) -> Problem {
-    let why = &in_plain_words(why);
+fn mismatch_problem(why: &str, what: &str) -> Problem {
+    let why = &translate_error(why);
     let problem = Problem::bad_request(format!("{what} does not fit: {why}"));
     let unknown = ["unknown field ", "unknown variant "].iter().find_map(|words| why.split_once(words));
     let Some((_, rest)) = unknown else { return problem };
@@ -184,7 +184,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Query<T
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query<T>, Problem> {
-        query(&parts.uri).map(Query)
+        parse_query(&parts.uri).map(Query)
     }
 }
 
@@ -214,13 +214,13 @@ pub(crate) fn check_query(parts: &Parts) -> Result<(), Problem> {
     Ok(())
 }
 
-fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+fn parse_query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     use std::error::Error;
     match axum::extract::Query::<T>::try_from_uri(uri) {
         Ok(axum::extract::Query(taken)) => Ok(taken),
         Err(refused) => {
             let why = refused.source().map_or_else(|| refused.body_text(), ToString::to_string);
-            Err(unfit(&why, "the query"))
+            Err(mismatch_problem(&why, "the query"))
         }
     }
 }
@@ -261,7 +261,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Named, Problem> {
         let name = of_path(parts, state, "name").await?;
-        match is_name(&name) {
+        match is_definition_name(&name) {
             true => Ok(Named(name)),
             false => Err(Problem::not_found(format!("`{}` cannot be the name of a definition", shown(&name)))),
         }
@@ -278,18 +278,18 @@ pub(crate) async fn of_path<S: Send + Sync>(parts: &mut Parts, state: &S, wanted
 }
 
 /// Of a definition: what has a route of its own is none.
-pub(crate) fn is_name(name: &str) -> bool {
-    is_part(name) && name != "check"
+pub(crate) fn is_definition_name(name: &str) -> bool {
+    is_path_segment(name) && name != "check"
 }
 
 /// What may be a part of an address and of a record's key.
-pub(crate) fn is_part(name: &str) -> bool {
+pub(crate) fn is_path_segment(name: &str) -> bool {
     let fits = !name.is_empty() && name.len() <= MAX_NAME_BYTES && !name.chars().any(char::is_control);
     fits && !matches!(name, "." | "..")
 }
 
 /// What is said of names that are none.
-pub(crate) const NAMES: &str =
+pub(crate) const NAME_RULES: &str =
     "a name has 1 to 256 bytes, no line ends or control letters, and is not `.`, `..` or `check`";
 
 /// What somebody has written, as far as it can be repeated to them.
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_a_place_and_a_hint() {
+    fn invalid_bodies_are_rejected_with_location_and_hint() {
         let table = [
             ("{", "EOF while parsing", None),
             (r#"{"definitoin": "x"}"#, "unknown field `definitoin`", Some("did you mean `definition`?")),
@@ -371,7 +371,7 @@ mod tests {
             (r#"{"definition": "x", "definition": "y"}"#, "duplicate field `definition`", None),
         ];
         for (body, detail, hint) in table {
-            let problem = read::<Body>(body.as_bytes()).expect_err(body);
+            let problem = parse_json::<Body>(body.as_bytes()).expect_err(body);
             assert!(problem.detail.contains(detail), "{body}: {}", problem.detail);
             assert_eq!(problem.hint.as_deref(), hint, "{body}");
             assert!(problem.place.as_ref().is_some_and(|place| place.starts_with("line 1, column ")), "{body}");
@@ -379,21 +379,21 @@ mod tests {
     }
 
     #[test]
-    fn what_could_mean_two_things_is_refused() {
+    fn ambiguous_json_is_rejected() {
         let table = [
             (r#"{"a": {"b": 1, "b": 2}}"#, "the key `b` is given twice", "line 1, column 16 of the body, at `/a/b`"),
             ("[1,\n1e999999]", "the number `1e999999` is too large", "line 2, column 1 of the body, at `/1`"),
         ];
         for (body, detail, place) in table {
-            let problem = read::<windlass_value::Value>(body.as_bytes()).expect_err(body);
+            let problem = parse_json::<windlass_value::Value>(body.as_bytes()).expect_err(body);
             assert!(problem.detail.contains(detail), "{body}: {}", problem.detail);
             assert_eq!(problem.place.as_deref(), Some(place), "{body}");
         }
     }
 
     #[test]
-    fn so_are_queries() {
-        let refused = |text: &str| query::<Body>(&text.parse().expect("an address")).expect_err(text);
+    fn invalid_queries_are_rejected() {
+        let refused = |text: &str| parse_query::<Body>(&text.parse().expect("an address")).expect_err(text);
         assert_eq!(refused("/x?definition=a&inptu=1").hint.as_deref(), Some("did you mean `input`?"));
         assert!(refused("/x?definition=a&input=b").detail.contains("must be a whole number"));
         assert!(refused("/x").detail.contains("missing field `definition`"));

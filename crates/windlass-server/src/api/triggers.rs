@@ -184,12 +184,12 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for OfTrigger {
 
     async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<OfTrigger, Problem> {
         let name = of_path(parts, state, "trigger").await?;
-        match take::is_part(&name) {
+        match take::is_path_segment(&name) {
             true => Ok(OfTrigger(name)),
             false => {
                 let detail = "this cannot be the name of a trigger";
                 let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
-                Err(problem.hint(take::NAMES))
+                Err(problem.hint(take::NAME_RULES))
             }
         }
     }
@@ -232,7 +232,7 @@ fn set(app: &App, name: &str, trigger: &str, wanted: &TriggerSettings) -> Result
     if planned.is_none() && before.schedule.is_none() && !matches!(wanted.schedule, Some(Some(_))) {
         return Err(missing(format!("`{name}` has no trigger `{trigger}`")));
     }
-    check(wanted, planned, trigger)?;
+    check_settings(wanted, planned, trigger)?;
     if matches!(wanted.schedule, Some(None)) {
         settings::forget(&*app.store, name, trigger)?;
         app.definitions.wake();
@@ -260,7 +260,7 @@ fn set(app: &App, name: &str, trigger: &str, wanted: &TriggerSettings) -> Result
     found.ok_or_else(|| missing(format!("nothing starts a trigger such as `{trigger}` of `{name}`")))
 }
 
-fn check(wanted: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> Result<(), Problem> {
+fn check_settings(wanted: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> Result<(), Problem> {
     let refused = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
     let called = planned.is_some_and(|planned| is_called(&planned.kind));
     if (wanted.secret.is_some() || wanted.scheme.is_some() || wanted.insecure.is_some()) && !called {
@@ -268,12 +268,12 @@ fn check(wanted: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> 
     }
     if let Some(secret) = wanted.secret.as_deref().filter(|secret| !secret.is_empty()) {
         // Not repeated: it may be the secret itself.
-        let unknown = match settings::is_reference(secret).then(|| settings::secret(secret)) {
+        let problem = match settings::is_reference(secret).then(|| settings::secret(secret)) {
             None => Some(format!("the secret of {} letters is not a reference to one", secret.chars().count())),
             Some(Err(lacking)) => Some(lacking.why(secret).to_owned()),
             Some(Ok(_)) => None,
         };
-        if let Some(detail) = unknown {
+        if let Some(detail) = problem {
             let hint = "write `env:NAME` for a variable that the server was started with, or the alias of a credential \
                         in its environment (`WINDLASS_AUTH_ALIAS`)";
             return Err(refused(detail).hint(hint));

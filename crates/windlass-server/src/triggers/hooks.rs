@@ -453,12 +453,12 @@ fn content(headers: &HeaderMap, body: &Bytes) -> Result<Value, Problem> {
     if body.is_empty() {
         return Ok(Value::object::<&str, Value>([]));
     }
-    take::must_be_plain(headers)?;
+    take::reject_content_encoding(headers)?;
     let given = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("application/json");
     let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let text = || std::str::from_utf8(body).map_err(|_| Problem::bad_request("the body is no UTF-8"));
     if essence == "application/json" || essence.ends_with("+json") {
-        return take::read(body);
+        return take::parse_json(body);
     }
     if essence.starts_with("text/") {
         return Ok(Value::from(text()?));

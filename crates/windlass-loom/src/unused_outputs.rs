@@ -14,7 +14,7 @@ use crate::expr::Refers;
 impl Compiler<'_> {
     /// A value is read if an expression names its action, or if it is part of an output that is read. The run's own
     /// output, when nothing else is said, holds those of all actions.
-    pub(crate) fn warn_of_unread(&mut self, uses: &[Use]) {
+    pub(crate) fn warn_unused_outputs(&mut self, uses: &[Use]) {
         if self.any_action_read || self.diagnostics.has_errors() {
             return;
         }
