@@ -331,7 +331,7 @@ fn reserving(max_tokens: u64, each: u64) -> Program {
 }
 
 #[test]
-fn what_is_reserved_is_given_back_and_who_lacks_it_waits() {
+fn reservations_are_released_and_insufficient_calls_wait() {
     // Budget, reserved by each call, calls at once, calls in all, how the run ends.
     for (budget, each, in_flight, calls, status) in [
         (100, 40, 2, 2, Status::Succeeded),

@@ -43,7 +43,7 @@ fn handed_out(sim: &Sim) -> Vec<(u64, u32, u32)> {
 }
 
 /// The leases that have ended: job and epoch.
-fn ended(sim: &Sim) -> Vec<(u64, u32)> {
+fn ended_leases(sim: &Sim) -> Vec<(u64, u32)> {
     let commands = sim.outputs.iter().flat_map(|output| &output.commands);
     let ends = commands.filter_map(|command| match command {
         Command::EndLease { job, lease_epoch: dispatch } => Some((*job, *dispatch)),
@@ -57,10 +57,10 @@ fn a_pipeline_is_one_job_from_task_to_task() {
     let program = three();
     let mut sim = begun(&program);
     sim.succeed("pipe.one", 1i64).succeed("pipe.two", 2i64);
-    assert_eq!(ended(&sim), []);
+    assert_eq!(ended_leases(&sim), []);
     sim.succeed("pipe.three", 3i64);
     assert_eq!(handed_out(&sim), [(0, 0, 0), (0, 1, 0), (0, 2, 0)]);
-    assert_eq!((ended(&sim), sim.status()), (vec![(0, 2)], Status::Succeeded));
+    assert_eq!((ended_leases(&sim), sim.status()), (vec![(0, 2)], Status::Succeeded));
 }
 
 /// What only computes between two effects does not cost the worker.
@@ -88,7 +88,7 @@ fn concurrent_pipelines_keep_their_workers() {
     let mut sim = begun(&program);
     sim.succeed("all.b.x", 1i64).succeed("all.a.x", 1i64).succeed("all.a.y", 1i64).succeed("all.b.y", 1i64);
     assert_eq!(handed_out(&sim), [(0, 0, 0), (1, 0, 1), (1, 1, 1), (0, 1, 0)]);
-    assert_eq!(ended(&sim), [(0, 1), (1, 1)]);
+    assert_eq!(ended_leases(&sim), [(0, 1), (1, 1)]);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn each_entry_of_a_pipeline_is_a_job_of_its_own() {
     let program = b.load();
     let mut sim = begun(&program);
     sim.succeed("pipe.one", 1i64).fail("pipe.two");
-    assert_eq!(ended(&sim), [(0, 1)], "a node that is entered anew begins anew");
+    assert_eq!(ended_leases(&sim), [(0, 1)], "a node that is entered anew begins anew");
     sim.pass(secs(1));
     assert_eq!(handed_out(&sim)[2..], [(1, 0, 0)]);
 }
@@ -111,7 +111,7 @@ fn only_a_long_wait_gives_the_lease_back() {
         let program = retried(wait);
         let mut sim = begun(&program);
         sim.fail("pipe.one");
-        assert_eq!(ended(&sim).is_empty(), kept, "{wait} ms");
+        assert_eq!(ended_leases(&sim).is_empty(), kept, "{wait} ms");
         assert_eq!((sim.state.jobs.len(), sim.state.is_quiet()), (usize::from(kept), !kept), "{wait} ms");
         assert_eq!(sim.state.free_workers.len(), usize::from(!kept), "{wait} ms");
         assert_eq!(sim.state.next_due(), Some(sim.now + Duration::from_ms(wait)), "the wait is a timer");
@@ -128,7 +128,7 @@ fn an_operation_that_takes_long_gives_the_lease_back() {
         let program = b.load();
         let mut sim = begun(&program);
         sim.reply("pipe.one", TaskOutcome::again(2i64, secs(wait)));
-        assert_eq!(ended(&sim), if kept { vec![] } else { vec![(0, 0)] });
+        assert_eq!(ended_leases(&sim), if kept { vec![] } else { vec![(0, 0)] });
         sim.pass(secs(wait)).succeed("pipe.one", 1i64).succeed("pipe.two", 1i64);
         assert_eq!(handed_out(&sim), [(0, 0, 0), (0, 1, 0), (0, 2, 0)]);
     }
@@ -165,7 +165,7 @@ fn a_task_that_enters_a_node_needs_no_worker_meanwhile() {
     let mut sim = begun(&program);
     sim.succeed("pipe.one", 1i64).succeed("pipe.inner", 1i64).succeed("pipe.two", 1i64);
     assert_eq!(handed_out(&sim), [(0, 0, 0), (1, 0, 0), (0, 1, 0)]);
-    assert_eq!(ended(&sim), [(0, 0), (1, 0), (0, 1)]);
+    assert_eq!(ended_leases(&sim), [(0, 0), (1, 0), (0, 1)]);
 }
 
 #[test]
@@ -173,14 +173,14 @@ fn a_pause_gives_the_lease_back() {
     let program = three();
     let mut sim = begun(&program);
     sim.tick(TickKind::Pause { request: None }).succeed("pipe.one", 1i64);
-    assert_eq!((ended(&sim), sim.state.jobs.len()), (vec![(0, 0)], 0), "it ends while the run is paused");
+    assert_eq!((ended_leases(&sim), sim.state.jobs.len()), (vec![(0, 0)], 0), "it ends while the run is paused");
     sim.tick(TickKind::Resume { request: None });
     assert_eq!(handed_out(&sim), [(0, 0, 0), (0, 1, 0)]);
 
     let program = retried(1_000);
     let mut sim = begun(&program);
     sim.fail("pipe.one").tick(TickKind::Pause { request: None });
-    assert_eq!((ended(&sim), sim.state.is_quiet()), (vec![(0, 0)], true), "it rests when the run is paused");
+    assert_eq!((ended_leases(&sim), sim.state.is_quiet()), (vec![(0, 0)], true), "it rests when the run is paused");
     sim.pass(secs(60)).tick(TickKind::Resume { request: None });
     assert_eq!(handed_out(&sim), [(0, 0, 0), (0, 1, 0)]);
 }
@@ -190,7 +190,7 @@ fn a_worker_at_rest_has_nothing_to_confirm() {
     let program = retried(1_000);
     let mut sim = begun(&program);
     sim.fail("pipe.one").cancel();
-    assert_eq!((sim.status(), ended(&sim)), (Status::Cancelled, vec![(0, 0)]));
+    assert_eq!((sim.status(), ended_leases(&sim)), (Status::Cancelled, vec![(0, 0)]));
 
     let mut b = Builder::new();
     let pipe = b.node(None, "pipe", |b, _| {
@@ -201,7 +201,7 @@ fn a_worker_at_rest_has_nothing_to_confirm() {
     let program = b.load();
     let mut sim = begun(&program);
     sim.fail("pipe.one").pass(secs(1));
-    assert_eq!((sim.status(), ended(&sim)), (Status::TimedOut, vec![(0, 0)]));
+    assert_eq!((sim.status(), ended_leases(&sim)), (Status::TimedOut, vec![(0, 0)]));
 }
 
 #[test]

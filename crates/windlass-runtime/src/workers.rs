@@ -21,10 +21,10 @@ use crate::taken::Taken;
 use crate::tool::{CalledBy, Cancelled, EventPublisher, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
 
 /// How long a worker may be silent before its task is handed to another, unless the engine is told otherwise.
-pub(crate) const LEASE: std::time::Duration = std::time::Duration::from_secs(30);
+pub(crate) const DEFAULT_LEASE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// So many times within a lease a worker shows that it is alive; half as often somebody looks.
-const HEARTBEATS: u32 = 6;
+const HEARTBEATS_PER_LEASE: u32 = 6;
 
 /// Shared by all runs of an engine: the tools, and how many jobs run at once in all.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ pub struct WorkerPool {
 
 impl WorkerPool {
     pub fn new(tools: Tools, max_job_concurrency: usize) -> WorkerPool {
-        WorkerPool { tools, slots: Arc::new(Semaphore::new(max_job_concurrency)), max_concurrency: max_job_concurrency, lease: LEASE }
+        WorkerPool { tools, slots: Arc::new(Semaphore::new(max_job_concurrency)), max_concurrency: max_job_concurrency, lease: DEFAULT_LEASE }
     }
 
     /// With leases that last so long.
@@ -65,19 +65,19 @@ pub struct RunWorkers {
     reports: mpsc::UnboundedSender<TickKind>,
     /// What another run has done for this one already.
     taken: Option<Arc<Taken>>,
-    leases: Leases,
+    leases: LeaseTable,
     /// Jobs whose workers are outside this process, and want to hear when what they have reported is durable.
     away: BTreeMap<u64, (u32, oneshot::Sender<bool>)>,
     /// It is durable; what follows from it is being carried out.
     durable: Vec<(oneshot::Sender<bool>, bool)>,
 }
 
-type Leases = Arc<Mutex<BTreeMap<u64, Lease>>>;
+type LeaseTable = Arc<Mutex<BTreeMap<u64, TaskLease>>>;
 
-struct Lease {
+struct TaskLease {
     lease_epoch: u32,
     /// None: whoever has it is outside this process, and others mind whether he lives.
-    alive_at: Option<Instant>,
+    last_heartbeat: Option<Instant>,
     cancelled: Cancelled,
     task: Option<tokio::task::AbortHandle>,
 }
@@ -110,8 +110,8 @@ impl RunWorkers {
     }
 
     /// How often leases are to be looked at.
-    pub(crate) fn look_every(&self) -> Duration {
-        let every = self.pool.lease / (HEARTBEATS / 2);
+    pub(crate) fn lease_check_interval(&self) -> Duration {
+        let every = self.pool.lease / (HEARTBEATS_PER_LEASE / 2);
         Duration::from_ms(u64::try_from(every.as_millis()).unwrap_or(u64::MAX).max(1))
     }
 
@@ -122,10 +122,10 @@ impl RunWorkers {
     /// Whether somebody in this process is doing something. What others have, or wait for, is theirs also when the run
     /// leaves it.
     pub(crate) fn has_local_work(&self) -> bool {
-        self.leases().values().any(|lease| lease.alive_at.is_some())
+        self.leases().values().any(|lease| lease.last_heartbeat.is_some())
     }
 
-    fn leases(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Lease>> {
+    fn leases(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, TaskLease>> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,11 +180,11 @@ impl RunWorkers {
                 ControlFlow::Continue(called) => Work::Called(called, slot),
             },
         };
-        let lease = Lease { lease_epoch: dispatch: lease_epoch, alive_at: Some(Instant::now()), cancelled: cancelled.clone(), task: None };
-        self.leases().insert(number, lease);
+        let task_lease = TaskLease { lease_epoch: dispatch: lease_epoch, last_heartbeat: Some(Instant::now()), cancelled: cancelled.clone(), task: None };
+        self.leases().insert(number, task_lease);
         let (slots, leases, reports) = (self.pool.slots.clone(), self.leases.clone(), self.reports.clone());
-        let held = Held { leases, job: number, lease_epoch: dispatch: lease_epoch, heartbeat: self.pool.lease / HEARTBEATS };
-        let holding = hold(work, job.timeout, cancelled, slots, held, reports).instrument(span);
+        let holder = LeaseHolder { leases, job: number, lease_epoch: dispatch: lease_epoch, heartbeat_interval: self.pool.lease / HEARTBEATS_PER_LEASE };
+        let holding = hold_lease(work, job.timeout, cancelled, slots, holder, reports).instrument(span);
         let task = tokio::spawn(holding).abort_handle();
         if let Some(lease) = self.leases().get_mut(&number) {
             lease.task = Some(task);
@@ -203,11 +203,11 @@ impl RunWorkers {
         }
         // Before the call, which may be over at once.
         self.away.insert(job, (lease_epoch, sender));
-        self.leases().insert(job, Lease { lease_epoch: dispatch: lease_epoch, alive_at: None, cancelled, task: None });
+        self.leases().insert(job, TaskLease { lease_epoch: dispatch: lease_epoch, last_heartbeat: None, cancelled, task: None });
         match span.in_scope(|| begin(tool, call)) {
-            ControlFlow::Break(outcome) => report(&leases, &reports, job, lease_epoch, outcome),
+            ControlFlow::Break(outcome) => send_report_and_end_lease(&leases, &reports, job, lease_epoch, outcome),
             ControlFlow::Continue(called) => {
-                let held = async move { report(&leases, &reports, job, lease_epoch, called.await) };
+                let held = async move { send_report_and_end_lease(&leases, &reports, job, lease_epoch, called.await) };
                 let task = tokio::spawn(held.instrument(span)).abort_handle();
                 if let Some(lease) = self.leases().get_mut(&job) {
                     lease.task = Some(task);
@@ -241,19 +241,19 @@ impl RunWorkers {
     }
 
     /// Jobs whose workers have been silent for too long lose their lease; whatever those still report is refused.
-    pub(crate) fn expire(&self) -> Vec<TickKind> {
-        let mut lost = Vec::new();
+    pub(crate) fn expire_leases(&self) -> Vec<TickKind> {
+        let mut expired = Vec::new();
         self.leases().retain(|job, lease| {
-            let alive = lease.alive_at.is_none_or(|at| at.elapsed() < self.pool.lease);
+            let alive = lease.last_heartbeat.is_none_or(|at| at.elapsed() < self.pool.lease);
             if !alive {
                 if let Some(task) = &lease.task {
                     task.abort();
                 }
-                lost.push(TickKind::LeaseLost { job: *job, lease_epoch: lease.lease_epoch });
+                expired.push(TickKind::LeaseLost { job: *job, lease_epoch: lease.lease_epoch });
             }
             alive
         });
-        lost
+        expired
     }
 }
 
@@ -272,7 +272,7 @@ impl Drop for RunWorkers {
 pub struct Away {
     job: u64,
     lease_epoch: u32,
-    leases: Leases,
+    leases: LeaseTable,
     reports: mpsc::UnboundedSender<TickKind>,
     settled: oneshot::Receiver<bool>,
 }
@@ -280,7 +280,7 @@ pub struct Away {
 impl Away {
     /// Whoever had it has been silent for too long, or gives it back: the same task, with the same key and the next epoch,
     /// is for another. The call goes no further.
-    pub fn lose(&self) {
+    pub fn revoke(&self) {
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         if leases.get(&self.job).is_some_and(|lease| lease.lease_epoch == self.lease_epoch)
             && let Some(lease) = leases.remove(&self.job)
@@ -301,19 +301,19 @@ impl Away {
 }
 
 /// A worker's hold on a job.
-struct Held {
-    leases: Leases,
+struct LeaseHolder {
+    leases: LeaseTable,
     job: u64,
     lease_epoch: u32,
-    heartbeat: std::time::Duration,
+    heartbeat_interval: std::time::Duration,
 }
 
-impl Held {
+impl LeaseHolder {
     /// Only the lease that is its own: another worker may have the job by now.
-    fn show_alive(&self) {
+    fn record_heartbeat(&self) {
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lease) = leases.get_mut(&self.job).filter(|lease| lease.lease_epoch == self.lease_epoch) {
-            lease.alive_at = Some(Instant::now());
+            lease.last_heartbeat = Some(Instant::now());
         }
     }
 }
@@ -339,19 +339,19 @@ fn begin(tool: &dyn Tool, call: ToolCall) -> Begun {
     }
 }
 
-async fn hold(
+async fn hold_lease(
     work: Work,
     timeout: Option<Duration>,
     mut cancelled: Cancelled,
     slots: Arc<Semaphore>,
-    held: Held,
+    holder: LeaseHolder,
     reports: mpsc::UnboundedSender<TickKind>,
 ) {
     // A job that waits for its turn is held as firmly as one that runs.
     let heartbeats = async {
         loop {
-            tokio::time::sleep(held.heartbeat).await;
-            held.show_alive();
+            tokio::time::sleep(holder.heartbeat_interval).await;
+            holder.record_heartbeat();
         }
     };
     // A tool that is called off is dropped where it stands.
@@ -361,7 +361,7 @@ async fn hold(
         () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was called off"),
         () = heartbeats => unreachable!("heartbeats never end"),
     };
-    report(&held.leases, &reports, held.job, held.lease_epoch, outcome);
+    send_report_and_end_lease(&holder.leases, &reports, holder.job, holder.lease_epoch, outcome);
 }
 
 /// Waits for a slot, then calls the tool. Its time counts from the call; a tool out of time is dropped where it stands.
@@ -412,18 +412,18 @@ impl Future for Caught {
 
 /// A lease ends with its report. One that was lost before is somebody else's: its report goes the same way, and the reducer
 /// refuses it by its epoch, where people can see it.
-fn report(
-    leases: &Mutex<BTreeMap<u64, Lease>>,
+fn send_report_and_end_lease(
+    leases: &Mutex<BTreeMap<u64, TaskLease>>,
     reports: &mpsc::UnboundedSender<TickKind>,
     job: u64,
     lease_epoch: u32,
     outcome: TaskOutcome,
 ) {
-    let mut held = leases.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut leases_guard = leases.lock().unwrap_or_else(PoisonError::into_inner);
     // Told before it ends: whoever sees that nothing is in flight has all reports before them.
     send_report(reports, job, lease_epoch, outcome);
-    if held.get(&job).is_some_and(|lease| lease.lease_epoch == lease_epoch) {
-        held.remove(&job);
+    if leases_guard.get(&job).is_some_and(|lease| lease.lease_epoch == lease_epoch) {
+        leases_guard.remove(&job);
     }
 }
 

@@ -460,7 +460,7 @@ async fn workers_are_numbered_from_0_after_a_restart() {
 
 /// Longer than any lease: a job that waits for its turn is held as firmly as one that runs.
 #[tokio::test(start_paused = true)]
-async fn a_job_keeps_its_lease_while_it_works_and_while_it_waits() {
+async fn a_job_keeps_its_lease_while_it_runs_and_while_it_is_queued() {
     let (store, world) = fresh();
     let tools = world.tools().with_fn("http", |_| async {
         tokio::time::sleep(Duration::from_secs(300)).await;

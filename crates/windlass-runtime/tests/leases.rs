@@ -24,7 +24,7 @@ fn three_tasks() -> Plan {
 
 /// The first worker is not dead, only slow: its thread hangs in the tool, so it cannot show that it is alive.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_zombies_late_answer_is_refused() {
+async fn a_stale_worker_report_is_rejected() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let (wake, sleeping) = mpsc::channel::<()>();
     let (sleeping, calls) = (Arc::new(Mutex::new(sleeping)), Arc::new(AtomicU32::new(0)));

@@ -244,7 +244,7 @@ impl MetricsSnapshot {
 
     fn encode_workers(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let queued = by_tool(self.workers.queued.iter().map(|queue| (queue.tool.clone(), queue.jobs as u64)));
-        let held = self.workers.items.iter().flat_map(|worker| &worker.held);
+        let held = self.workers.items.iter().flat_map(|worker| &worker.leases);
         let leased = by_tool(held.map(|held| (held.tool.clone(), 1)));
         let expired = by_tool(self.expired.iter().map(|(tool, count)| (tool.clone(), *count)));
         let gauges = [

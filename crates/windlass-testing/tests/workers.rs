@@ -13,10 +13,10 @@ use windlass_testing::test_service::{TestService, Wire};
 const ITERATIONS: usize = 50;
 
 /// The seconds of a lease whose end is waited for. Whoever lives must not be silent for so long, however busy the machine is.
-const QUICK: u64 = 5;
+const SHORT_LEASE_SECONDS: u64 = 5;
 
 /// Those of a lease that nobody waits for.
-const PATIENT: u64 = 60;
+const LONG_LEASE_SECONDS: u64 = 60;
 
 /// One turn after the other: each is an effect that is counted, and a pause in which something can happen.
 const CALLS: &str = r#"{"actions": {"turns": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 50)",
@@ -133,7 +133,7 @@ fn number(value: &Value) -> u64 {
 }
 
 /// The worker's jobs, as the server sees them.
-fn held(client: &mut Client, worker: &str) -> Vec<Value> {
+fn leased_jobs(client: &mut Client, worker: &str) -> Vec<Value> {
     let workers = client.get("/api/v1/workers");
     let named = items(&workers["items"]).find(|item| item["name"] == worker);
     named.into_iter().flat_map(|item| items(&item["held"])).cloned().collect()
@@ -142,7 +142,7 @@ fn held(client: &mut Client, worker: &str) -> Vec<Value> {
 #[test]
 fn a_server_that_is_killed_comes_back_on_its_port_and_finds_its_workers() {
     const DEATHS: u64 = 3;
-    let world = World::new(QUICK);
+    let world = World::new(SHORT_LEASE_SECONDS);
     let port = own_port();
     let mut server = world.server(port);
     world.register(&mut server.client());
@@ -170,8 +170,8 @@ fn a_server_that_is_killed_comes_back_on_its_port_and_finds_its_workers() {
 }
 
 #[test]
-fn what_a_killed_worker_had_is_done_by_another() {
-    let world = World::new(QUICK);
+fn jobs_of_a_killed_worker_are_done_by_another() {
+    let world = World::new(SHORT_LEASE_SECONDS);
     let server = world.server(0);
     let mut client = server.client();
     world.register(&mut client);
@@ -179,7 +179,7 @@ fn what_a_killed_worker_had_is_done_by_another() {
     world.begin(&mut client);
     let mut lost = 0;
     until(|| {
-        lost = held(&mut client, "first").len();
+        lost = leased_jobs(&mut client, "first").len();
         lost > 0 && world.service.requests() >= 10
     });
     first.kill();
@@ -194,13 +194,13 @@ fn what_a_killed_worker_had_is_done_by_another() {
 
 #[test]
 fn a_worker_that_is_asked_to_stop_finishes_what_it_has() {
-    let world = World::new(PATIENT);
+    let world = World::new(LONG_LEASE_SECONDS);
     let server = world.server(0);
     let mut client = server.client();
     world.register(&mut client);
     let (first, second) = (world.worker(&server, "first"), world.worker(&server, "second"));
     world.begin(&mut client);
-    until(|| !held(&mut client, "first").is_empty() && world.service.requests() >= 10);
+    until(|| !leased_jobs(&mut client, "first").is_empty() && world.service.requests() >= 10);
     first.signal("TERM");
     let (status, said) = first.ends();
     assert!(status.success() && said.contains("drained"), "{status}: {said}");
@@ -216,7 +216,7 @@ const WAITS: &str = "metadata: {name: waits}\nworkflow:\n- step: start\n  tool:\
     while [ ! -e DIR/go$n ]; do sleep 0.02; done; touch DIR/done$n; echo \"number $n\"\n";
 
 /// One job that is begun twice, and how far each of the two gets.
-struct Twice {
+struct TwiceStartedJob {
     world: World,
     server: Server,
     client: Client,
@@ -224,10 +224,10 @@ struct Twice {
     wire: Wire,
 }
 
-impl Twice {
+impl TwiceStartedJob {
     /// With a first worker, which has begun.
-    fn begin() -> (Twice, Worker) {
-        let world = World::new(QUICK);
+    fn begin() -> (TwiceStartedJob, Worker) {
+        let world = World::new(SHORT_LEASE_SECONDS);
         let server = world.server(0);
         let mut client = server.client();
         client.register("waits", &WAITS.replace("DIR", &world.path().display().to_string()));
@@ -235,7 +235,7 @@ impl Twice {
         let first = Worker::start(world.path(), "first", &wire.url(), &server.token(), WORDS);
         let (status, body) = client.start("waits", "r", &json!({})).expect("an answer");
         assert_eq!(status, 202, "{body}");
-        let twice = Twice { world, server, client, wire };
+        let twice = TwiceStartedJob { world, server, client, wire };
         until(|| twice.keys().len() == 1);
         (twice, first)
     }
@@ -257,7 +257,7 @@ impl Twice {
     fn second(&mut self) -> Worker {
         let second = self.world.worker(&self.server, "second");
         until(|| self.keys().len() == 2);
-        let given = held(&mut self.client, "second");
+        let given = leased_jobs(&mut self.client, "second");
         assert_eq!((given.len(), given[0]["epoch"].as_u64()), (1, Some(1)), "{given:?}");
         second
     }
@@ -280,7 +280,7 @@ impl Twice {
         drop(second);
         let (status, body) = self.client.start("waits", "again", &json!({})).expect("an answer");
         assert_eq!(status, 202, "{body}");
-        until(|| !held(&mut self.client, "first").is_empty());
+        until(|| !leased_jobs(&mut self.client, "first").is_empty());
         self.go(3);
         until(|| self.client.statuses()["again"] == "succeeded");
     }
@@ -289,7 +289,7 @@ impl Twice {
 /// Killed with -9, it leaves nothing behind that still works.
 #[test]
 fn what_a_killed_worker_has_started_ends_with_it() {
-    let (mut twice, first) = Twice::begin();
+    let (mut twice, first) = TwiceStartedJob::begin();
     first.kill();
     let _second = twice.second();
     twice.go(1);
@@ -299,7 +299,7 @@ fn what_a_killed_worker_has_started_ends_with_it() {
 
 #[test]
 fn a_stale_report_of_a_paused_worker_is_rejected() {
-    let (mut twice, first) = Twice::begin();
+    let (mut twice, first) = TwiceStartedJob::begin();
     first.signal("STOP");
     let second = twice.second();
     // What the first has started ends meanwhile.
@@ -308,14 +308,14 @@ fn a_stale_report_of_a_paused_worker_is_rejected() {
     first.signal("CONT");
     // The server has told it so while it slept, or refuses its result.
     until(|| twice.wire.count("WND-3010") + twice.wire.count("\"lost\":[{") > 0);
-    until(|| held(&mut twice.client, "first").is_empty());
+    until(|| leased_jobs(&mut twice.client, "first").is_empty());
     twice.assert_second_result_wins();
     twice.the_first_goes_on(second);
 }
 
 #[test]
 fn a_stale_report_of_a_disconnected_worker_is_rejected() {
-    let (mut twice, _first) = Twice::begin();
+    let (mut twice, _first) = TwiceStartedJob::begin();
     twice.wire.hold();
     let second = twice.second();
     // It ends its work and reports it, and does not know that nobody hears.

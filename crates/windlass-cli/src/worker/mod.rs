@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use windlass_core::ProcessLimits;
 use windlass_runtime::{Cancelled, Tools};
-use windlass_server::workers::{Ask, Heard, Heartbeat, Lease, Leased, LeasedJob, Leave};
+use windlass_server::workers::{Ask, Heard, Heartbeat, LeaseRef, Leased, LeasedJob, Leave};
 use windlass_tools::Redactor;
 
 pub(crate) use client::{Client, Trouble, line_of, token};
@@ -27,7 +27,7 @@ const POLL: Duration = Duration::from_secs(20);
 /// What an answer may take beyond that.
 const SLACK: Duration = Duration::from_secs(15);
 /// A heartbeat waits for news no longer than this, so that new jobs are soon part of it.
-const NEWS: Duration = Duration::from_secs(2);
+const MAX_HEARTBEAT_WAIT: Duration = Duration::from_secs(2);
 /// Between two tries while the server is away.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
@@ -39,7 +39,7 @@ pub(crate) struct Worker {
     /// Struck out of all that it says.
     redaction: Redactor,
     limits: ProcessLimits,
-    held: Mutex<BTreeMap<Id, Arc<Held>>>,
+    leases: Mutex<BTreeMap<Id, Arc<HeldLease>>>,
     /// Something has begun or ended.
     changed: Notify,
     draining: AtomicBool,
@@ -50,7 +50,7 @@ pub(crate) struct Worker {
 type Id = (Arc<str>, u64);
 
 /// A task that is being done, or whose report is on its way.
-struct Held {
+struct HeldLease {
     key: Arc<str>,
     attempt: u32,
     lease_epoch: AtomicU32,
@@ -68,15 +68,15 @@ impl Worker {
             ask,
             redaction: secrets: redaction,
             limits,
-            held: Mutex::default(),
+            leases: Mutex::default(),
             changed: Notify::new(),
             draining: AtomicBool::new(false),
             heartbeat_ms: AtomicU64::new(1_000),
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, BTreeMap<Id, Arc<Held>>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn leases(&self) -> MutexGuard<'_, BTreeMap<Id, Arc<HeldLease>>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_draining(&self) -> bool {
@@ -89,7 +89,7 @@ impl Worker {
         interrupts: &mut Interrupts,
         drain_for: Duration,
     ) -> Result<Exit, Failure> {
-        let living = tokio::spawn(self.clone().live());
+        let heartbeats = tokio::spawn(self.clone().send_heartbeats());
         let mut taking = Box::pin(self.clone().take_jobs());
         let mut stopped = tokio::select! {
             taken = &mut taking => Some(taken),
@@ -100,14 +100,14 @@ impl Worker {
         // Whoever was never let in has nothing to finish.
         let refused = matches!(stopped, Some(Err(_)));
         if !refused {
-            let left = self.held().len();
+            let left = self.leases().len();
             out::note(&format!("draining: {left} job(s) left, at most {} s", drain_for.as_secs()));
         }
         let finished = async {
             if stopped.is_none() {
                 // The server answers whoever waits, once it knows: nothing is given to nobody.
-                let _ = self.beat(Duration::ZERO).await;
-                stopped = Some(tokio::time::timeout(NEWS, &mut taking).await.unwrap_or(Ok(())));
+                let _ = self.heartbeat(Duration::ZERO).await;
+                stopped = Some(tokio::time::timeout(MAX_HEARTBEAT_WAIT, &mut taking).await.unwrap_or(Ok(())));
             }
             self.all_ended().await;
         };
@@ -116,10 +116,10 @@ impl Worker {
             () = tokio::time::sleep(drain_for) => {}
             () = interrupts.next() => {}
         }
-        living.abort();
-        let given_back = self.held().len();
-        for held in self.held().values() {
-            held.lost.call_off();
+        heartbeats.abort();
+        let given_back = self.leases().len();
+        for lease in self.leases().values() {
+            lease.lost.call_off();
         }
         let leave = Leave { worker: self.ask.worker.clone() };
         let left: Result<(), Trouble> = self.client.post("leave", &leave, Duration::from_secs(5)).await;
@@ -138,7 +138,7 @@ impl Worker {
     async fn all_ended(&self) {
         loop {
             let changed = self.changed.notified();
-            if self.held().is_empty() {
+            if self.leases().is_empty() {
                 return;
             }
             changed.await;
@@ -150,7 +150,7 @@ impl Worker {
         let (mut backoff, mut away, mut met) = (Backoff::new(), false, false);
         while !self.is_draining() {
             let changed = self.changed.notified();
-            let free = (self.ask.slots as usize).saturating_sub(self.held().len());
+            let free = (self.ask.slots as usize).saturating_sub(self.leases().len());
             if free == 0 {
                 changed.await;
                 continue;
@@ -193,39 +193,39 @@ impl Worker {
     }
 
     fn begin(self: &Arc<Self>, job: LeasedJob) {
-        self.hold(&job);
+        self.track_lease(&job);
         tokio::spawn(self.clone().work(job));
     }
 
-    fn hold(&self, job: &LeasedJob) -> Arc<Held> {
-        let held = Arc::new(Held {
+    fn track_lease(&self, job: &LeasedJob) -> Arc<HeldLease> {
+        let lease = Arc::new(HeldLease {
             key: job.key.clone(),
             attempt: job.attempt,
             lease_epoch: AtomicU32::new(job.lease_epoch),
             cancelled: Cancelled::never(),
             lost: Cancelled::never(),
         });
-        self.held().insert((job.run.clone(), job.job), held.clone());
+        self.leases().insert((job.run.clone(), job.job), lease.clone());
         self.changed.notify_waiters();
-        held
+        lease
     }
 
     /// Shows life as long as it has jobs.
-    async fn live(self: Arc<Self>) {
+    async fn send_heartbeats(self: Arc<Self>) {
         let mut backoff = Backoff::new();
         loop {
             let changed = self.changed.notified();
-            if self.held().is_empty() {
+            if self.leases().is_empty() {
                 changed.await;
                 continue;
             }
-            match self.beat(NEWS).await {
+            match self.heartbeat(MAX_HEARTBEAT_WAIT).await {
                 Ok(nothing) => {
                     backoff = Backoff::new();
                     if !nothing {
                         // It says the same until the job has been reported.
                         let every = Duration::from_millis(self.heartbeat_ms.load(Ordering::SeqCst));
-                        tokio::time::sleep(every.min(NEWS) / 4).await;
+                        tokio::time::sleep(every.min(MAX_HEARTBEAT_WAIT) / 4).await;
                     }
                 }
                 Err(_) => backoff.wait().await,
@@ -234,32 +234,32 @@ impl Worker {
     }
 
     /// One sign of life, and what the server says to it. True: nothing.
-    async fn beat(&self, news: Duration) -> Result<bool, Trouble> {
-        let lease = |((run, job), held): (&Id, &Arc<Held>)| Lease {
+    async fn heartbeat(&self, max_wait: Duration) -> Result<bool, Trouble> {
+        let lease = |((run, job), held_lease): (&Id, &Arc<HeldLease>)| LeaseRef {
             run: run.clone(),
             job: *job,
-            lease_epoch: held.lease_epoch.load(Ordering::SeqCst),
-            key: Some(held.key.to_string()),
-            attempt: Some(held.attempt),
+            lease_epoch: held_lease.lease_epoch.load(Ordering::SeqCst),
+            key: Some(held_lease.key.to_string()),
+            attempt: Some(held_lease.attempt),
         };
-        let jobs = self.held().iter().map(lease).collect();
+        let jobs = self.leases().iter().map(lease).collect();
         let every = Duration::from_millis(self.heartbeat_ms.load(Ordering::SeqCst));
-        let wait_ms = news.min(every).as_millis() as u64;
+        let wait_ms = max_wait.min(every).as_millis() as u64;
         let beat = Heartbeat { worker: self.ask.worker.clone(), jobs, draining: self.is_draining(), wait_ms };
         let heard: Heard = self.client.post("heartbeat", &beat, every + SLACK).await?;
-        let held = self.held();
-        let of = |lease: &Lease| {
-            let held = held.get(&(lease.run.clone(), lease.job))?;
+        let leases = self.leases();
+        let find_lease = |lease: &LeaseRef| {
+            let held_lease = leases.get(&(lease.run.clone(), lease.job))?;
             // By now it may be another task of the same job.
-            lease.key.as_deref().is_none_or(|key| *held.key == *key).then_some(held)
+            lease.key.as_deref().is_none_or(|key| *held_lease.key == *key).then_some(held_lease)
         };
         for lease in &heard.renewed {
-            if let Some(held) = of(lease) {
-                held.lease_epoch.store(lease.lease_epoch, Ordering::SeqCst);
+            if let Some(held_lease) = find_lease(lease) {
+                held_lease.lease_epoch.store(lease.lease_epoch, Ordering::SeqCst);
             }
         }
-        heard.cancelled.iter().filter_map(of).for_each(|held| held.cancelled.call_off());
-        heard.lost.iter().filter_map(of).for_each(|held| held.lost.call_off());
+        heard.cancelled.iter().filter_map(find_lease).for_each(|lease| lease.cancelled.call_off());
+        heard.lost.iter().filter_map(find_lease).for_each(|lease| lease.lost.call_off());
         if heard.drain && !self.draining.swap(true, Ordering::SeqCst) {
             out::note("the server wants this worker to stop");
             self.changed.notify_waiters();

@@ -11,7 +11,7 @@ use windlass_runtime::{CalledBy, EventPublisher, ToolCall};
 use windlass_server::workers::{Complete, Fail, LeasedJob, Progress, Taken};
 
 use super::client::Trouble;
-use super::{Backoff, Held, SLACK, Worker, why};
+use super::{Backoff, HeldLease, SLACK, Worker, why};
 use crate::out;
 
 /// How long a result waits for the task's last events.
@@ -23,26 +23,26 @@ impl Worker {
         let id = (job.run.clone(), job.job);
         let mut next = Some(job);
         while let Some(job) = next.take() {
-            let held = self.hold(&job);
-            let mut lost = held.lost.clone();
+            let lease = self.track_lease(&job);
+            let mut lost = lease.lost.clone();
             next = tokio::select! {
-                next = self.one(job, &held) => next,
+                next = self.one(job, &lease) => next,
                 () = lost.wait() => None,
             };
         }
-        self.held().remove(&id);
+        self.leases().remove(&id);
         self.changed.notify_waiters();
     }
 
-    async fn one(&self, job: LeasedJob, held: &Held) -> Option<LeasedJob> {
-        let outcome = self.perform(&job, held).await;
+    async fn one(&self, job: LeasedJob, lease: &HeldLease) -> Option<LeasedJob> {
+        let outcome = self.perform(&job, lease).await;
         let (side_outputs, suspension) = (outcome.side_outputs.clone(), outcome.suspension.clone());
         let outcome = TaskOutcome { side_outputs: beside: side_outputs, suspension: awaits: suspension, ..self.redaction.redact_outcome(outcome) };
-        self.report(&job, held, outcome).await
+        self.report(&job, lease, outcome).await
     }
 
     /// Does it as a worker inside an engine would. What is called off or out of time is dropped where it stands.
-    async fn perform(&self, job: &LeasedJob, held: &Held) -> TaskOutcome {
+    async fn perform(&self, job: &LeasedJob, lease: &HeldLease) -> TaskOutcome {
         let Some(tool) = self.tools.get(&job.tool) else {
             let message = format!("this worker has no tool `{}`", job.tool);
             return TaskOutcome::failure(ErrorInfo::new("NoSuchTool", "tool", message));
@@ -66,13 +66,13 @@ impl Worker {
             at: job.at,
             resumed: job.resumed.clone(),
             tried: job.tried.clone(),
-            cancelled: held.cancelled.clone(),
+            cancelled: lease.cancelled.clone(),
             publish,
             away: None,
         };
         // In a task of its own: a defect of the tool ends that, not the worker.
         let mut running = Aborting(tokio::spawn(tool.call(call)));
-        let mut cancelled = held.cancelled.clone();
+        let mut cancelled = lease.cancelled.clone();
         // It owns the running task, which so ends with it.
         let done = async move {
             tokio::select! {
@@ -84,7 +84,7 @@ impl Worker {
                 () = after(timeout) => failure("timeout", "timeout", "the task took longer than its timeout allows"),
             }
         };
-        let sending = self.send_events(job, held, events);
+        let sending = self.send_events(job, lease, events);
         tokio::pin!(sending, done);
         let mut all_sent = false;
         let outcome = loop {
@@ -101,7 +101,7 @@ impl Worker {
     }
 
     /// Events of the task, one after the other, until it can publish no more.
-    async fn send_events(&self, job: &LeasedJob, held: &Held, mut events: mpsc::UnboundedReceiver<TickKind>) {
+    async fn send_events(&self, job: &LeasedJob, lease: &HeldLease, mut events: mpsc::UnboundedReceiver<TickKind>) {
         while let Some(tick) = events.recv().await {
             let (kind, data) = match tick {
                 TickKind::PublishEvent { kind, data, .. } => (Some(kind.to_string()), data),
@@ -112,7 +112,7 @@ impl Worker {
                 worker: self.ask.worker.clone(),
                 run: job.run.clone(),
                 job: job.job,
-                lease_epoch: held.lease_epoch.load(Ordering::SeqCst),
+                lease_epoch: lease.lease_epoch.load(Ordering::SeqCst),
                 r#type: kind,
                 data: self.redaction.redact_value(&data),
             };
@@ -122,7 +122,7 @@ impl Worker {
     }
 
     /// Brings the result to the server, however long that is away.
-    async fn report(&self, job: &LeasedJob, held: &Held, mut outcome: TaskOutcome) -> Option<LeasedJob> {
+    async fn report(&self, job: &LeasedJob, lease: &HeldLease, mut outcome: TaskOutcome) -> Option<LeasedJob> {
         // The server takes no larger request.
         let max_bytes = self.limits.max_worker_result_bytes;
         if outcome.output.size_up_to(max_bytes) > max_bytes {
@@ -130,14 +130,14 @@ impl Worker {
         }
         let (begun, mut backoff) = (Instant::now(), Backoff::new());
         while begun.elapsed() < self.limits.max_worker_result_wait.to_std() {
-            let lease_epoch = held.lease_epoch.load(Ordering::SeqCst);
+            let lease_epoch = lease.lease_epoch.load(Ordering::SeqCst);
             match self.send(job, lease_epoch, &outcome).await {
                 Ok(Taken { next }) => return next,
-                Err(Trouble::StaleLease) if held.lease_epoch.load(Ordering::SeqCst) != lease_epoch => {}
+                Err(Trouble::StaleLease) if lease.lease_epoch.load(Ordering::SeqCst) != lease_epoch => {}
                 Err(Trouble::StaleLease) => {
                     // After a restart of the server it may be ours under another epoch; it may not know that yet.
-                    let _ = self.beat(Duration::ZERO).await;
-                    if held.lease_epoch.load(Ordering::SeqCst) == lease_epoch {
+                    let _ = self.heartbeat(Duration::ZERO).await;
+                    if lease.lease_epoch.load(Ordering::SeqCst) == lease_epoch {
                         backoff.wait().await;
                     }
                 }

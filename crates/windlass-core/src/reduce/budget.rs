@@ -164,7 +164,7 @@ impl Reducer<'_> {
 
     /// The task begins when a call that is out gives back what it did not need.
     pub(in crate::reduce) fn wait_for_budget(&mut self, id: FrameId) -> Checked {
-        self.leave_worker(id)?;
+        self.return_worker(id)?;
         self.state.short.push_back(id);
         Ok(())
     }

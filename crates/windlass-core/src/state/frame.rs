@@ -120,7 +120,7 @@ pub struct PipelineFrame {
     pub job: Option<u64>,
     /// The job's number and its last epoch, while the lease is given back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub given_back: Option<(u64, u32)>,
+    pub returned_lease: Option<(u64, u32)>,
     /// The frame of the node that the current task has entered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<FrameId>,

@@ -97,7 +97,7 @@ fn check_jobs(state: &State) {
     }
     for (_, frame) in state.frames.iter() {
         if let Body::Pipeline(body) = &frame.body {
-            assert!(body.job.is_none() || body.given_back.is_none(), "a lease is held or given back");
+            assert!(body.job.is_none() || body.returned_lease.is_none(), "a lease is held or given back");
             assert!(body.job.is_none_or(|job| state.jobs.contains_key(&job)), "a job that nobody has");
         }
     }

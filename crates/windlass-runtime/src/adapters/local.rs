@@ -112,7 +112,7 @@ impl Local {
     async fn wait(&mut self, until: Option<Timestamp>) -> Next {
         loop {
             let now = self.clock.now();
-            let check = (self.workers.in_flight() > 0).then(|| now + self.workers.look_every());
+            let check = (self.workers.in_flight() > 0).then(|| now + self.workers.lease_check_interval());
             // The clock may be put forward, or the machine have slept: a sleep that has begun does not notice.
             let again = until.map(|_| now + LOOK_AT_CLOCK_EVERY);
             let wake = [until, check, again].into_iter().flatten().min();
@@ -131,7 +131,7 @@ impl Local {
             if until.is_some_and(|at| at <= self.clock.now()) {
                 return Next::Timer;
             }
-            let lost = self.workers.expire();
+            let lost = self.workers.expire_leases();
             if !lost.is_empty() {
                 return Next::Ticks(lost);
             }

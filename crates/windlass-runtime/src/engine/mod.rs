@@ -95,7 +95,7 @@ impl Default for EngineOptions {
             languages: Vec::new(),
             limits: Limits::default(),
             max_job_concurrency: ProcessLimits::default().max_job_concurrency,
-            lease: crate::workers::LEASE,
+            lease: crate::workers::DEFAULT_LEASE,
             release_after: Duration::from_secs(10),
             adopt: false,
             commit_here: false,

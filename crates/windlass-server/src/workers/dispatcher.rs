@@ -13,13 +13,13 @@ use windlass_value::Timestamp;
 
 use super::queue::{JobId, Kind, QueuePosition, Queues};
 use super::registry::{Registry, Worker, WorkerKey};
-use super::wire::{HeldInfo, LeasedJob, QueueInfo, WorkerInfo, Workers};
+use super::wire::{LeaseInfo, LeasedJob, QueueInfo, WorkerInfo, Workers};
 
 /// A worker with jobs says this often within a lease that it is alive.
-const HEARTBEATS: u32 = 6;
+const HEARTBEATS_PER_LEASE: u32 = 6;
 
 /// How long a worker may be silent, unless the server is told otherwise.
-const LEASE: Duration = Duration::from_secs(30);
+const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
 /// Why something that a worker says does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,15 +72,15 @@ pub(super) struct Entry {
 
 pub(super) enum Stage {
     /// Somebody may have it from before the server's start.
-    Kept(Instant),
+    AwaitingRejoin(Instant),
     Queued(QueuePosition),
-    Held(Held),
+    Leased(JobLease),
 }
 
-pub(super) struct Held {
+pub(super) struct JobLease {
     pub worker: WorkerKey,
     pub since: Timestamp,
-    pub until: Instant,
+    pub expires_at: Instant,
     /// The task's own time is over.
     pub deadline: Option<Instant>,
 }
@@ -97,19 +97,19 @@ pub(super) struct Poll {
     /// It has been woken for a job and has not looked yet.
     pub woken: bool,
     /// The worker has been silent for too long since: what is given to this request may reach nobody.
-    pub over: bool,
+    pub is_abandoned: bool,
 }
 
 impl Default for Dispatcher {
     fn default() -> Dispatcher {
-        Dispatcher::new(LEASE)
+        Dispatcher::new(DEFAULT_LEASE)
     }
 }
 
 impl Dispatcher {
     /// Made before the engine, whose remote tools wait in it.
     pub fn new(lease: Duration) -> Dispatcher {
-        let rejoin_until = Instant::now() + lease / HEARTBEATS * 2;
+        let rejoin_until = Instant::now() + lease / HEARTBEATS_PER_LEASE * 2;
         Dispatcher { state: Mutex::default(), lease, rejoin_until, redaction: Redactor::default() }
     }
 
@@ -124,7 +124,7 @@ impl Dispatcher {
     }
 
     pub(crate) fn heartbeat_ms(&self) -> u64 {
-        (self.lease / HEARTBEATS).as_millis() as u64
+        (self.lease / HEARTBEATS_PER_LEASE).as_millis() as u64
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -174,18 +174,18 @@ impl Dispatcher {
 
     fn info(&self, state: &State, key: &WorkerKey, worker: &Worker) -> WorkerInfo {
         let now = Instant::now();
-        let held = worker.held.iter().filter_map(|id| {
+        let held = worker.leased_jobs.iter().filter_map(|id| {
             let entry = state.jobs.get(id)?;
-            let Stage::Held(held) = &entry.stage else { return None };
-            let left = held.until.saturating_duration_since(now).as_micros() as u64;
-            Some(HeldInfo {
+            let Stage::Leased(held) = &entry.stage else { return None };
+            let left = held.expires_at.saturating_duration_since(now).as_micros() as u64;
+            Some(LeaseInfo {
                 run: id.run.clone(),
                 job: id.job,
                 lease_epoch: entry.job.lease_epoch,
                 path: entry.job.path.clone(),
                 tool: entry.job.tool.clone(),
                 since: held.since.to_string(),
-                until: (real_now() + windlass_value::Duration(left)).to_string(),
+                expires_at: (real_now() + windlass_value::Duration(left)).to_string(),
             })
         });
         WorkerInfo {
@@ -198,7 +198,7 @@ impl Dispatcher {
             slots: worker.slots as u32,
             state: worker.state(self.lease),
             seen_at: worker.seen_at.to_string(),
-            held: held.collect(),
+            leases: held.collect(),
         }
     }
 
@@ -257,16 +257,16 @@ impl Dispatcher {
                 if let Some(reported) = state.reported.get_mut(&id) {
                     reported.next_epoch = Some(job.lease_epoch);
                 }
-                Stage::Held(state.hold(&id, &job, worker, self.lease))
+                Stage::Leased(state.lease_to(&id, &job, worker, self.lease))
             }
-            None if job.lease_epoch > 0 && from_before => Stage::Kept(self.rejoin_until),
+            None if job.lease_epoch > 0 && from_before => Stage::AwaitingRejoin(self.rejoin_until),
             None => Stage::Queued(state.queues.push(&kind, &id, queued_at)),
         };
         match stage {
             Stage::Queued(_) => state.wake_one(&kind),
             // Whoever has it may be listening.
-            Stage::Kept(_) => state.workers.iter().for_each(|(_, worker)| worker.told.notify_one()),
-            Stage::Held(_) => {}
+            Stage::AwaitingRejoin(_) => state.workers.iter().for_each(|(_, worker)| worker.told.notify_one()),
+            Stage::Leased(_) => {}
         }
         let (publish, away) = (call.publish, call.away);
         let entry = Entry {
@@ -292,27 +292,27 @@ impl Dispatcher {
         let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.lease_epoch == lease_epoch) else { return Look::Gone };
         match &entry.stage {
             Stage::Queued(_) => Look::Waits,
-            Stage::Kept(until) if *until > now => Look::Until(*until),
-            Stage::Kept(_) => {
+            Stage::AwaitingRejoin(until) if *until > now => Look::Until(*until),
+            Stage::AwaitingRejoin(_) => {
                 entry.stage = Stage::Queued(state.queues.push(&entry.kind, id, entry.queued_at));
                 let kind = entry.kind.clone();
                 state.wake_one(&kind);
                 Look::Waits
             }
-            Stage::Held(held) if held.deadline.is_some_and(|deadline| deadline <= now) => {
+            Stage::Leased(held) if held.deadline.is_some_and(|deadline| deadline <= now) => {
                 state.drop_entry(id);
                 Look::TimedOut
             }
-            Stage::Held(held) if held.until <= now => {
-                let silent = held.worker.clone();
-                state.polls.values_mut().filter(|poll| poll.worker == silent).for_each(|poll| poll.over = true);
+            Stage::Leased(held) if held.expires_at <= now => {
+                let silent_worker = held.worker.clone();
+                state.polls.values_mut().filter(|poll| poll.worker == silent_worker).for_each(|poll| poll.is_abandoned = true);
                 *state.expired.entry(entry.job.tool.clone()).or_default() += 1;
                 match state.drop_entry(id).and_then(|entry| entry.away) {
-                    Some(away) => Look::Lost(away),
+                    Some(away) => Look::LeaseExpired(away),
                     None => Look::Gone,
                 }
             }
-            Stage::Held(held) => Look::Until(held.deadline.map_or(held.until, |deadline| deadline.min(held.until))),
+            Stage::Leased(held) => Look::Until(held.deadline.map_or(held.expires_at, |deadline| deadline.min(held.expires_at))),
         }
     }
 
@@ -321,7 +321,7 @@ impl Dispatcher {
         let mut state = self.state();
         let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.lease_epoch == lease_epoch) else { return false };
         entry.cancelled = true;
-        let Stage::Held(held) = &entry.stage else {
+        let Stage::Leased(held) = &entry.stage else {
             state.drop_entry(id);
             return true;
         };
@@ -354,7 +354,7 @@ pub(super) enum Look {
     Waits,
     Until(Instant),
     TimedOut,
-    Lost(Away),
+    LeaseExpired(Away),
     /// It has been reported, or another epoch is there.
     Gone,
 }
@@ -364,9 +364,9 @@ impl State {
     pub(crate) fn drop_entry(&mut self, id: &JobId) -> Option<Entry> {
         let entry = self.jobs.remove(id)?;
         match &entry.stage {
-            Stage::Kept(_) => {}
+            Stage::AwaitingRejoin(_) => {}
             Stage::Queued(place) => self.queues.remove(&entry.kind, id, *place),
-            Stage::Held(held) => {
+            Stage::Leased(held) => {
                 let worker = held.worker.clone();
                 self.let_go(id, &worker);
                 if let Some(worker) = self.workers.get(&worker) {
@@ -380,7 +380,7 @@ impl State {
     /// The worker has a slot more.
     pub(crate) fn let_go(&mut self, id: &JobId, worker: &WorkerKey) {
         if let Some(known) = self.workers.get_mut(worker) {
-            known.held.remove(id);
+            known.leased_jobs.remove(id);
             self.wake_polls_of(worker);
         }
     }
@@ -392,13 +392,13 @@ impl State {
         (worker.takes_more() && worker.fits(kind)).then(|| reported.worker.clone())
     }
 
-    pub(crate) fn hold(&mut self, id: &JobId, job: &LeasedJob, worker: WorkerKey, lease: Duration) -> Held {
+    pub(crate) fn lease_to(&mut self, id: &JobId, job: &LeasedJob, worker: WorkerKey, lease: Duration) -> JobLease {
         if let Some(known) = self.workers.get_mut(&worker) {
-            known.held.insert(id.clone());
+            known.leased_jobs.insert(id.clone());
         }
         let now = Instant::now();
         let deadline = job.timeout_ms.map(|ms| now + Duration::from_millis(ms));
-        Held { worker, since: real_now(), until: now + lease, deadline }
+        JobLease { worker, since: real_now(), expires_at: now + lease, deadline }
     }
 
     /// A job waits: one of those who can do it looks.
@@ -406,7 +406,7 @@ impl State {
         let workers = &self.workers;
         let can = |poll: &&mut Poll| {
             !poll.woken
-                && !poll.over
+                && !poll.is_abandoned
                 && workers.get(&poll.worker).is_some_and(|worker| worker.free() > 0 && worker.fits(kind))
         };
         if let Some(poll) = self.polls.values_mut().find(can) {

@@ -20,6 +20,6 @@ pub(crate) use registry::WorkerKey;
 pub use remote::routed;
 pub(crate) use speech::is_engine_event;
 pub use wire::{
-    Ask, Complete, Fail, Failure, Heard, Heartbeat, HeldInfo, Labels, Lease, Leased, LeasedJob, Leave, Progress,
+    Ask, Complete, Fail, Failure, Heard, Heartbeat, LeaseInfo, Labels, LeaseRef, Leased, LeasedJob, Leave, Progress,
     QueueInfo, Report, Taken, WorkerInfo, WorkerState, Workers,
 };

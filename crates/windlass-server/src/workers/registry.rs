@@ -19,7 +19,7 @@ const MAX_FINISHED_REPORTS: usize = 64;
 const MAX_WORKERS: usize = 10_000;
 
 /// How many leases after its last word a worker that has nothing is forgotten.
-const FORGOTTEN_AFTER: u32 = 20;
+const FORGET_AFTER_LEASES: u32 = 20;
 
 /// One life of a worker: an id that it has made itself, under the token that it shows.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -40,7 +40,7 @@ pub(super) struct Worker {
     pub draining: bool,
     /// Somebody wants it to stop.
     pub drain: bool,
-    pub held: BTreeSet<JobId>,
+    pub leased_jobs: BTreeSet<JobId>,
     /// Of its newest reports, what came of them.
     pub done: VecDeque<Done>,
     /// Requests of it that wait for something.
@@ -69,7 +69,7 @@ impl Worker {
             slots: 0,
             draining: false,
             drain: false,
-            held: BTreeSet::new(),
+            leased_jobs: BTreeSet::new(),
             done: VecDeque::new(),
             waiting: 0,
             seen: Instant::now(),
@@ -90,7 +90,7 @@ impl Worker {
     }
 
     pub(crate) fn free(&self) -> usize {
-        if self.takes_more() { self.slots.saturating_sub(self.held.len()) } else { 0 }
+        if self.takes_more() { self.slots.saturating_sub(self.leased_jobs.len()) } else { 0 }
     }
 
     pub(crate) fn state(&self, lease: Duration) -> WorkerState {
@@ -164,8 +164,8 @@ impl Registry {
     }
 
     fn forget_silent(&mut self, lease: Duration) {
-        let idle = |worker: &Worker| worker.held.is_empty() && worker.waiting == 0;
-        self.0.retain(|_, worker| !idle(worker) || worker.seen.elapsed() < lease * FORGOTTEN_AFTER);
+        let idle = |worker: &Worker| worker.leased_jobs.is_empty() && worker.waiting == 0;
+        self.0.retain(|_, worker| !idle(worker) || worker.seen.elapsed() < lease * FORGET_AFTER_LEASES);
         while self.0.len() >= MAX_WORKERS {
             let oldest = self.0.iter().filter(|(_, worker)| idle(worker)).min_by_key(|(_, worker)| worker.seen);
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { return };

@@ -67,8 +67,8 @@ impl Waiting {
                 Look::TimedOut => {
                     return failure("timeout", "timeout", "the task took longer than its timeout allows");
                 }
-                Look::Lost(away) => {
-                    away.lose();
+                Look::LeaseExpired(away) => {
+                    away.revoke();
                     return std::future::pending().await;
                 }
             };

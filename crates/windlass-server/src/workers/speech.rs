@@ -11,7 +11,7 @@ use windlass_runtime::Away;
 use super::dispatcher::{Dispatcher, Poll, Refused, Reported, Stage, State};
 use super::queue::JobId;
 use super::registry::{Done, WorkerKey};
-use super::wire::{Ask, Heard, Heartbeat, Lease, Leased, LeasedJob, Progress, Report};
+use super::wire::{Ask, Heard, Heartbeat, LeaseRef, Leased, LeasedJob, Progress, Report};
 
 /// The longest that a request for jobs is kept waiting.
 const MAX_POLL_TIME: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ impl Dispatcher {
         }
         let poll = Polling::begin(self, who);
         let (jobs, drain) = loop {
-            let Took { jobs, drain, stops } = self.take(who, ask.free, poll.number);
+            let LeaseBatch { jobs, drain, stops } = self.take(who, ask.free, poll.number);
             if !jobs.is_empty() || stops || Instant::now() >= deadline {
                 break (jobs, drain);
             }
@@ -42,17 +42,17 @@ impl Dispatcher {
         Leased { jobs, lease_ms: self.lease_ms(), heartbeat_ms: self.heartbeat_ms(), drain }
     }
 
-    fn take(&self, who: &WorkerKey, wanted: Option<u32>, poll: u64) -> Took {
+    fn take(&self, who: &WorkerKey, wanted: Option<u32>, poll: u64) -> LeaseBatch {
         let mut guard = self.state();
         let state = &mut *guard;
         if let Some(poll) = state.polls.get_mut(&poll) {
             poll.woken = false;
-            if poll.over {
-                return Took { jobs: Vec::new(), drain: false, stops: true };
+            if poll.is_abandoned {
+                return LeaseBatch { jobs: Vec::new(), drain: false, stops: true };
             }
         }
         if state.workers.has_left(who, self.lease) {
-            return Took { jobs: Vec::new(), drain: true, stops: true };
+            return LeaseBatch { jobs: Vec::new(), drain: true, stops: true };
         }
         let worker = state.workers.seen(who, self.lease);
         let (drain, closing) = (worker.drain, state.closing);
@@ -63,9 +63,9 @@ impl Dispatcher {
             let workers = &state.workers;
             let fits = |kind: &_| workers.get(who).is_some_and(|worker| worker.fits(kind));
             let Some(id) = state.queues.pop(fits) else { break };
-            jobs.extend(state.give(&id, who, self.lease));
+            jobs.extend(state.assign(&id, who, self.lease));
         }
-        Took { jobs, drain, stops }
+        LeaseBatch { jobs, drain, stops }
     }
 
     /// The worker lives, and has these. Waits while there is nothing to tell it.
@@ -111,29 +111,29 @@ impl Dispatcher {
         }
         for lease in &beat.jobs {
             let id = JobId { run: lease.run.clone(), job: lease.job };
-            match state.stands(&id, lease, who) {
-                Stands::Its => {
+            match state.lease_status(&id, lease, who) {
+                LeaseStatus::Owned => {
                     let now = Instant::now();
                     let Some(entry) = state.jobs.get_mut(&id) else { continue };
-                    if let Stage::Held(held) = &mut entry.stage {
-                        held.until = now + self.lease;
+                    if let Stage::Leased(held) = &mut entry.stage {
+                        held.expires_at = now + self.lease;
                     }
                     if entry.job.lease_epoch != lease.lease_epoch {
                         // The answer that said so was lost.
-                        heard.renewed.push(Lease { lease_epoch: entry.job.lease_epoch, ..lease.clone() });
+                        heard.renewed.push(LeaseRef { lease_epoch: entry.job.lease_epoch, ..lease.clone() });
                     }
                     if entry.cancelled {
-                        heard.cancelled.push(Lease { lease_epoch: entry.job.lease_epoch, ..lease.clone() });
+                        heard.cancelled.push(LeaseRef { lease_epoch: entry.job.lease_epoch, ..lease.clone() });
                     }
                 }
-                Stands::Nobodys(lease_epoch) if !state.closing => {
-                    state.take_back(&id, who, self.lease);
-                    heard.renewed.push(Lease { lease_epoch: epoch: lease_epoch, ..lease.clone() });
+                LeaseStatus::Reclaimable(lease_epoch) if !state.closing => {
+                    state.reclaim(&id, who, self.lease);
+                    heard.renewed.push(LeaseRef { lease_epoch: epoch: lease_epoch, ..lease.clone() });
                 }
                 // Its run may not have been brought back yet, or is being let go of with all others.
-                Stands::Unknown if may_rejoin || state.closing => {}
-                Stands::Nobodys(_) | Stands::Reporting => {}
-                Stands::Unknown | Stands::Anothers => heard.lost.push(lease.clone()),
+                LeaseStatus::Unknown if may_rejoin || state.closing => {}
+                LeaseStatus::Reclaimable(_) | LeaseStatus::Reporting => {}
+                LeaseStatus::Unknown | LeaseStatus::OwnedByOther => heard.lost.push(lease.clone()),
             }
         }
         (heard, state.closing)
@@ -150,11 +150,11 @@ impl Dispatcher {
         state.workers.seen(who, self.lease);
         let id = JobId { run: progress.run.clone(), job: progress.job };
         let entry = state.jobs.get_mut(&id).filter(|entry| entry.job.lease_epoch == progress.lease_epoch).ok_or(Refused::Stale)?;
-        let Stage::Held(held) = &mut entry.stage else { return Err(Refused::Stale) };
+        let Stage::Leased(held) = &mut entry.stage else { return Err(Refused::Stale) };
         if held.worker != *who {
             return Err(Refused::Stale);
         }
-        held.until = Instant::now() + self.lease;
+        held.expires_at = Instant::now() + self.lease;
         match progress.r#type.as_deref() {
             None => entry.publish.progress(data),
             Some(kind) => entry.publish.send(kind, data),
@@ -191,7 +191,7 @@ impl Dispatcher {
         }
         state.workers.seen(who, self.lease);
         let its = state.jobs.get(id).is_some_and(|entry| {
-            entry.job.lease_epoch == lease_epoch && matches!(&entry.stage, Stage::Held(held) if held.worker == *who)
+            entry.job.lease_epoch == lease_epoch && matches!(&entry.stage, Stage::Leased(held) if held.worker == *who)
         });
         if !its {
             // While all runs are let go of, a job that is not there is nobody else's either.
@@ -230,16 +230,16 @@ impl Dispatcher {
     /// The worker goes: all that it has is for others, now.
     pub(crate) fn leave(&self, who: &WorkerKey) {
         let mut state = self.state();
-        let held = state.workers.get(who).map(|worker| worker.held.clone()).unwrap_or_default();
+        let held = state.workers.get(who).map(|worker| worker.leased_jobs.clone()).unwrap_or_default();
         let lost: Vec<Away> = held.iter().filter_map(|id| state.drop_entry(id)?.away).collect();
         state.workers.leave(who);
         drop(state);
-        lost.iter().for_each(Away::lose);
+        lost.iter().for_each(Away::revoke);
     }
 }
 
 /// What there is for a worker now.
-struct Took {
+struct LeaseBatch {
     jobs: Vec<LeasedJob>,
     /// Somebody wants it to stop.
     drain: bool,
@@ -254,21 +254,21 @@ enum Accepted {
 }
 
 /// How a lease that a worker speaks of stands.
-enum Stands {
-    Its,
+enum LeaseStatus {
+    Owned,
     /// It waits for a worker, and is what this one has been doing.
-    Nobodys(u32),
+    Reclaimable(u32),
     Reporting,
-    Anothers,
+    OwnedByOther,
     Unknown,
 }
 
 impl State {
-    fn stands(&self, id: &JobId, lease: &Lease, who: &WorkerKey) -> Stands {
+    fn lease_status(&self, id: &JobId, lease: &LeaseRef, who: &WorkerKey) -> LeaseStatus {
         let Some(entry) = self.jobs.get(id) else {
             return match self.reported.get(id).is_some_and(|reported| reported.worker == *who) {
-                true => Stands::Reporting,
-                false => Stands::Unknown,
+                true => LeaseStatus::Reporting,
+                false => LeaseStatus::Unknown,
             };
         };
         let job = &entry.job;
@@ -278,30 +278,30 @@ impl State {
                 && lease.attempt.is_none_or(|attempt| attempt == job.attempt)
         };
         match &entry.stage {
-            Stage::Held(held) if held.worker == *who && (lease.lease_epoch == job.lease_epoch || same()) => Stands::Its,
-            Stage::Held(held) if held.worker == *who && self.reported.contains_key(id) => Stands::Reporting,
-            Stage::Held(_) => Stands::Anothers,
-            Stage::Queued(_) | Stage::Kept(_) if same() => Stands::Nobodys(job.lease_epoch),
-            Stage::Queued(_) | Stage::Kept(_) => Stands::Anothers,
+            Stage::Leased(held) if held.worker == *who && (lease.lease_epoch == job.lease_epoch || same()) => LeaseStatus::Owned,
+            Stage::Leased(held) if held.worker == *who && self.reported.contains_key(id) => LeaseStatus::Reporting,
+            Stage::Leased(_) => LeaseStatus::OwnedByOther,
+            Stage::Queued(_) | Stage::AwaitingRejoin(_) if same() => LeaseStatus::Reclaimable(job.lease_epoch),
+            Stage::Queued(_) | Stage::AwaitingRejoin(_) => LeaseStatus::OwnedByOther,
         }
     }
 
     /// The worker has been at it all the time, and goes on under the new epoch.
-    fn take_back(&mut self, id: &JobId, who: &WorkerKey, lease: Duration) {
+    fn reclaim(&mut self, id: &JobId, who: &WorkerKey, lease: Duration) {
         let Some(entry) = self.jobs.get(id) else { return };
         if let Stage::Queued(place) = entry.stage {
             let kind = entry.kind.clone();
             self.queues.remove(&kind, id, place);
         }
-        self.give(id, who, lease);
+        self.assign(id, who, lease);
     }
 
     /// The worker has it from now on.
-    fn give(&mut self, id: &JobId, who: &WorkerKey, lease: Duration) -> Option<LeasedJob> {
+    fn assign(&mut self, id: &JobId, who: &WorkerKey, lease: Duration) -> Option<LeasedJob> {
         let job = self.jobs.get(id)?.job.clone();
-        let held = self.hold(id, &job, who.clone(), lease);
+        let held = self.lease_to(id, &job, who.clone(), lease);
         let entry = self.jobs.get_mut(id)?;
-        entry.stage = Stage::Held(held);
+        entry.stage = Stage::Leased(held);
         entry.changed.notify_one();
         Some((*job).clone())
     }
@@ -310,7 +310,7 @@ impl State {
         let done = &self.workers.get(who)?.done;
         let done = done.iter().rev().find(|done| done.id == *id && done.lease_epoch == lease_epoch)?;
         let next = self.jobs.get(id).filter(|entry| {
-            Some(entry.job.lease_epoch) == done.next_epoch && matches!(&entry.stage, Stage::Held(held) if held.worker == *who)
+            Some(entry.job.lease_epoch) == done.next_epoch && matches!(&entry.stage, Stage::Leased(held) if held.worker == *who)
         });
         Some(Accepted::Again(next.map(|entry| entry.job.clone())))
     }
@@ -330,7 +330,7 @@ impl Handing<'_> {
         let mut state = self.dispatcher.state();
         let next_epoch = state.reported.get(&self.id).filter(|reported| reported.lease_epoch == self.lease_epoch)?.next_epoch;
         let entry = state.jobs.get(&self.id).filter(|entry| Some(entry.job.lease_epoch) == next_epoch);
-        let job = entry.filter(|entry| matches!(&entry.stage, Stage::Held(held) if held.worker == *who));
+        let job = entry.filter(|entry| matches!(&entry.stage, Stage::Leased(held) if held.worker == *who));
         let job = job.map(|entry| (*entry.job).clone());
         let done = Done { id: self.id.clone(), lease_epoch: self.lease_epoch, next_epoch: job.as_ref().map(|job| job.lease_epoch) };
         state.workers.get_mut(who)?.note(done);
@@ -377,7 +377,7 @@ impl<'a> Polling<'a> {
             let mut state = dispatcher.state();
             state.polls_made += 1;
             let number = state.polls_made;
-            state.polls.insert(number, Poll { worker: who.clone(), wake: wake.clone(), woken: false, over: false });
+            state.polls.insert(number, Poll { worker: who.clone(), wake: wake.clone(), woken: false, is_abandoned: false });
             number
         };
         Polling { dispatcher, number, wake, _present: Present::begin(dispatcher, who) }

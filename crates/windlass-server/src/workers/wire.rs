@@ -110,7 +110,7 @@ pub struct Leased {
 /// One lease, as a worker knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Lease {
+pub struct LeaseRef {
     #[schema(value_type = String)]
     pub run: Arc<str>,
     pub job: u64,
@@ -128,7 +128,7 @@ pub struct Heartbeat {
     pub worker: String,
     /// All that it has.
     #[serde(default)]
-    pub jobs: Vec<Lease>,
+    pub jobs: Vec<LeaseRef>,
     /// It takes no more.
     #[serde(default)]
     pub draining: bool,
@@ -140,11 +140,11 @@ pub struct Heartbeat {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Heard {
     /// Not, or no longer, its own: it stops, and says nothing more of them.
-    pub lost: Vec<Lease>,
+    pub lost: Vec<LeaseRef>,
     /// Nobody wants the result any more: it stops, and reports `fail`.
-    pub cancelled: Vec<Lease>,
+    pub cancelled: Vec<LeaseRef>,
     /// It has them under these epochs from now on.
-    pub renewed: Vec<Lease>,
+    pub renewed: Vec<LeaseRef>,
     /// Somebody wants this worker to stop when it has done what it has.
     pub drain: bool,
 }
@@ -330,11 +330,11 @@ pub struct WorkerInfo {
     pub slots: u32,
     pub state: WorkerState,
     pub seen_at: String,
-    pub held: Vec<HeldInfo>,
+    pub leases: Vec<LeaseInfo>,
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct HeldInfo {
+pub struct LeaseInfo {
     #[schema(value_type = String)]
     pub run: Arc<str>,
     pub job: u64,
@@ -345,7 +345,7 @@ pub struct HeldInfo {
     pub tool: Arc<str>,
     pub since: String,
     /// Unless it says that it is alive.
-    pub until: String,
+    pub expires_at: String,
 }
 
 /// Jobs that wait for the same kind of worker.

@@ -121,7 +121,7 @@ async fn what_the_silent_have_asked_for_is_given_to_others() {
         heir.job().await
     };
     let begun = tokio::time::Instant::now();
-    let (asked, second) = tokio::join!(silent.lease(30_000), inherits);
+    let (leased, second) = tokio::join!(silent.lease(30_000), inherits);
     assert_eq!(asked, Vec::<Json>::new());
     assert!(begun.elapsed() < LEASE / 2, "nobody waits longer for that: {:?}", begun.elapsed());
     assert_eq!((&second["job"], &second["epoch"]), (&first["job"], &json!(1)), "it was given to nobody in between");
@@ -135,7 +135,7 @@ async fn what_the_silent_have_asked_for_is_given_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_else_has_can_be_had_back() {
+async fn an_expired_lease_is_renewed_if_no_other_worker_has_the_job() {
     let server = server();
     let mut run = server.start("r", one("p")).await;
     let worker = server.worker("w");
@@ -177,7 +177,7 @@ async fn a_cancel_reaches_the_worker_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_counts_from_when_a_worker_has_it() {
+async fn a_timeout_starts_when_a_worker_leases_the_job() {
     let server = server();
     let mut plan = one("p");
     let windlass_core::plan::NodeKind::Pipeline(pipeline) = &mut plan.nodes[1].kind else { panic!("a pipeline") };

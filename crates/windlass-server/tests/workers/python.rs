@@ -43,7 +43,7 @@ async fn another_finishes_what_a_killed_one_has_begun() {
     let mut first = worker(&running, "first", "600");
     until(|| progressed(&server.events("r")) > 0).await;
     let leases = server.app.dispatcher.list();
-    let held = leases.items[0].held[0].clone();
+    let held = leases.items[0].leases[0].clone();
     assert_eq!((held.lease_epoch, &*held.tool), (0, "count"));
     first.kill().await.expect("killed with -9");
     let mut second = worker(&running, "second", "0");
@@ -78,7 +78,7 @@ async fn a_cancel_stops_it_and_a_drain_lets_it_finish() {
     until(|| progressed(&server.events("c")) > 0).await;
     server.app.engine.request("c", "x", Request::Cancel { reason: "enough".to_owned() }).expect("asked");
     assert_eq!(ended(&mut run).await.status, Status::Cancelled);
-    until(|| server.app.dispatcher.list().items[0].held.is_empty()).await;
+    until(|| server.app.dispatcher.list().items[0].leases.is_empty()).await;
     child.kill().await.expect("killed");
 
     let mut run = server.start("d", counts(&[3])).await;

@@ -97,7 +97,7 @@ async fn labels_say_where_a_definition_runs() {
         let _run = server.start(&run, labelled(plan(&run, &[&[("a", tool)]]), labels)).await;
         let mut took = Vec::new();
         for worker in &workers {
-            let mut ask = worker.ask.clone();
+            let mut ask = worker.lease_request.clone();
             ask["tools"] = json!(["far", "here"]);
             let answer = server.post("/worker/lease", ask).await;
             if let Some(job) = answer["jobs"].get(0) {
@@ -154,12 +154,12 @@ async fn who_drains_takes_no_more_and_who_leaves_gives_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_and_is_gone_takes_nothing_with_him() {
+async fn an_abandoned_lease_request_takes_no_job() {
     let server = server();
     let (gone, there) = (server.worker("gone"), server.worker("there"));
     {
-        let asked = gone.lease(30_000);
-        let asked = tokio::time::timeout(std::time::Duration::from_secs(1), asked).await;
+        let lease_request = gone.lease(30_000);
+        let lease_result = tokio::time::timeout(std::time::Duration::from_secs(1), asked).await;
         assert!(asked.is_err(), "its connection is cut while it waits");
     }
     let (jobs, mut run) = tokio::join!(there.lease(30_000), server.start("r", one("p")));

@@ -161,7 +161,7 @@ impl Server {
 
     pub(crate) fn worker(&self, id: &str) -> Hand<'_> {
         let ask = json!({"worker": id, "name": id, "tools": ["far"], "slots": 1, "wait_ms": 0});
-        Hand { server: self, id: id.to_owned(), ask }
+        Hand { server: self, id: id.to_owned(), lease_request: ask }
     }
 }
 
@@ -169,20 +169,20 @@ impl Server {
 pub(crate) struct Hand<'a> {
     server: &'a Server,
     pub id: String,
-    pub ask: Json,
+    pub lease_request: Json,
 }
 
 impl Hand<'_> {
     /// With other words about itself.
     pub(crate) fn with(mut self, changes: Json) -> Self {
         for (name, value) in changes.as_object().expect("an object") {
-            self.ask[name] = value.clone();
+            self.lease_request[name] = value.clone();
         }
         self
     }
 
     pub(crate) async fn lease(&self, wait_ms: u64) -> Vec<Json> {
-        let mut ask = self.ask.clone();
+        let mut ask = self.lease_request.clone();
         ask["wait_ms"] = wait_ms.into();
         let answer = self.server.post("/worker/lease", ask).await;
         answer["jobs"].as_array().expect("jobs").clone()

@@ -75,7 +75,7 @@ impl Reducer<'_> {
         let input = self.slim(again.input.clone());
         let key = self.set_timer(until, Timer::Alarm(id));
         self.frame_mut(id)?.alarm = Some(key);
-        self.rest_for(id, again.after)?;
+        self.hold_or_return_worker(id, again.after)?;
         let body = self.pipeline_frame_mut(id)?;
         body.again = Some(input);
         body.call += 1;

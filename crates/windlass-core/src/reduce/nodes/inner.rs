@@ -18,7 +18,7 @@ impl Reducer<'_> {
     /// Each entry is a generation of its own: what a retry or a jump enters anew has effects of its own.
     pub(super) fn enter_inner(&mut self, id: FrameId, node: NodeId, scope: ScopeId) -> Checked {
         // What is inside has jobs of its own, and takes its time.
-        self.leave_worker(id)?;
+        self.return_worker(id)?;
         let At { body, .. } = self.pipeline_frame(id)?;
         let child = self.begin_child(id, node, u64::from(body.pc), scope, false)?;
         self.state.next_generation += 1;

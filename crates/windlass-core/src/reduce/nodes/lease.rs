@@ -31,7 +31,7 @@ struct Lease {
 
 impl Reducer<'_> {
     /// Hands the current task to the pipeline's worker; to the next free one, if it has none.
-    pub(super) fn hand_out(
+    pub(super) fn dispatch_task(
         &mut self,
         id: FrameId,
         tool: Arc<str>,
@@ -74,14 +74,14 @@ impl Reducer<'_> {
     /// The lease that the pipeline holds, the one that it has given back, or its first: each time with the next epoch.
     fn take_lease(&mut self, id: FrameId) -> Checked<Lease> {
         let body = self.pipeline_frame_mut(id)?;
-        let (held, given_back) = (body.job, body.given_back.take());
+        let (held, returned) = (body.job, body.returned_lease.take());
         if let Some(job) = held {
             let open = self.state.jobs.get(&job).filter(|open| open.resting);
             let open = open.ok_or_else(|| no_job(job, "one at rest, whose lease its pipeline holds"))?;
             return Ok(Lease { job, lease_epoch: open.job.lease_epoch + 1, worker: open.job.worker });
         }
         let worker = self.free_worker();
-        if let Some((job, lease_epoch)) = given_back {
+        if let Some((job, lease_epoch)) = returned {
             return Ok(Lease { job, lease_epoch: lease_epoch + 1, worker });
         }
         self.state.next_job += 1;
@@ -96,7 +96,7 @@ impl Reducer<'_> {
     }
 
     /// The worker is lost: the same task with the same key, for another.
-    pub(in crate::reduce) fn hand_out_again(&mut self, job: u64) -> Checked {
+    pub(in crate::reduce) fn redispatch(&mut self, job: u64) -> Checked {
         let worker = self.free_worker();
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one whose worker is lost"))?;
         open.job.lease_epoch += 1;
@@ -106,32 +106,32 @@ impl Reducer<'_> {
     }
 
     /// The worker has reported. Unless the run is paused it keeps the lease, for the pipeline's next task.
-    pub(in crate::reduce) fn put_to_rest(&mut self, job: u64) -> Checked {
+    pub(in crate::reduce) fn rest_job(&mut self, job: u64) -> Checked {
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that has been reported"))?;
         open.resting = true;
         open.job.input = Value::Null;
         if self.state.paused {
-            self.give_back(job)?;
+            self.return_lease(job)?;
         }
         Ok(())
     }
 
     /// The pipeline waits for so long: a short while with its worker, else without.
-    pub(super) fn rest_for(&mut self, id: FrameId, wait: Duration) -> Checked {
-        if wait > self.program.limits.lease_hold { self.leave_worker(id) } else { Ok(()) }
+    pub(super) fn hold_or_return_worker(&mut self, id: FrameId, wait: Duration) -> Checked {
+        if wait > self.program.limits.lease_hold { self.return_worker(id) } else { Ok(()) }
     }
 
     /// The pipeline goes on without a worker, for now.
-    pub(in crate::reduce) fn leave_worker(&mut self, id: FrameId) -> Checked {
+    pub(in crate::reduce) fn return_worker(&mut self, id: FrameId) -> Checked {
         match self.pipeline_frame_mut(id)?.job {
-            Some(job) => self.give_back(job),
+            Some(job) => self.return_lease(job),
             None => Ok(()),
         }
     }
 
     /// Frees the worker of a job at rest; the pipeline takes up its job where it was left. A worker that is busy is not
     /// freed.
-    pub(in crate::reduce) fn give_back(&mut self, job: u64) -> Checked {
+    pub(in crate::reduce) fn return_lease(&mut self, job: u64) -> Checked {
         let open = self.state.jobs.get(&job).ok_or_else(|| no_job(job, "one that a worker has"))?;
         if !open.resting {
             return Ok(());
@@ -139,14 +139,14 @@ impl Reducer<'_> {
         let (frame, lease_epoch) = (open.frame, open.job.lease_epoch);
         self.close_job(job)?;
         self.forget_job(frame)?;
-        self.pipeline_frame_mut(frame)?.given_back = Some((job, lease_epoch));
+        self.pipeline_frame_mut(frame)?.returned_lease = Some((job, lease_epoch));
         Ok(())
     }
 
     /// Nobody can say how long it takes until the next tasks: all workers at rest are let go.
-    pub(in crate::reduce) fn give_all_back(&mut self) -> Checked {
+    pub(in crate::reduce) fn return_resting_leases(&mut self) -> Checked {
         let resting = self.state.jobs.iter().filter(|(_, open)| open.resting).map(|(job, _)| *job);
-        resting.collect::<Vec<_>>().into_iter().try_for_each(|job| self.give_back(job))
+        resting.collect::<Vec<_>>().into_iter().try_for_each(|job| self.return_lease(job))
     }
 
     /// The task is no longer wanted; until its worker confirms, or has had its grace, it keeps its slot.

@@ -138,7 +138,7 @@ impl<'a> Reducer<'a> {
                         match self.affords(id, &reserved)? {
                             Affords::Yes => {
                                 self.task_begun(id)?;
-                                self.hand_out(id, tool, input, timeout, reserved)?;
+                                self.dispatch_task(id, tool, input, timeout, reserved)?;
                             }
                             Affords::Later => self.wait_for_budget(id)?,
                             Affords::No(frame) => {
@@ -150,7 +150,7 @@ impl<'a> Reducer<'a> {
                     // What the operation may cost was taken when it began.
                     Ok(Call::GoesOn { tool, input }) => {
                         self.task_goes_on(id)?;
-                        self.hand_out(id, tool, input, timeout, Vec::new())?;
+                        self.dispatch_task(id, tool, input, timeout, Vec::new())?;
                     }
                     Err(error) => {
                         let attempt = self.task_begun(id)?;
@@ -398,7 +398,7 @@ impl<'a> Reducer<'a> {
         self.frame_mut(id)?.alarm = Some(key);
         self.note_failure(id, outcome)?;
         self.forget_failed_wait(id)?;
-        self.rest_for(id, wait)?;
+        self.hold_or_return_worker(id, wait)?;
         self.yield_slot(id)?;
         if !same_key {
             let body = self.pipeline_frame_mut(id)?;

@@ -19,11 +19,8 @@ use super::pipeline::At;
 use crate::plan::{Action, Task};
 use crate::reduce::Reducer;
 use crate::reduce::impossible::{Checked, no_call, no_part};
-use crate::state::{Body, FrameId, Item, OpenCall, PendingWait, Timer};
-use crate::{
-    Command, EffectKey, ErrorInfo, ResumeData, Status, SuspendedOn, Suspension, TaskOutcome, TriedBefore,
-    WaitAnnouncement, WaitResult,
-};
+use crate::state::{PendingWait, Body, FrameId, Item, OpenCall, Timer};
+use crate::{WaitResult, WaitAnnouncement, Suspension, SuspendedOn, Command, EffectKey, ErrorInfo, ResumeData, Status, TaskOutcome, TriedBefore};
 
 /// What an answer to a task expects.
 const WAIT: &str = "wait of its current task";
@@ -63,7 +60,7 @@ impl Reducer<'_> {
 
     /// Nobody is kept busy, and nobody's slot is.
     fn set_pending_wait(&mut self, id: FrameId, wait: PendingWait, deadline: Option<Duration>) -> Checked {
-        self.leave_worker(id)?;
+        self.return_worker(id)?;
         let alarm = deadline.map(|after| self.set_timer(self.now() + after, Timer::Alarm(id)));
         self.frame_mut(id)?.alarm = alarm;
         self.pipeline_frame_mut(id)?.pending_wait = Some(Box::new(wait));

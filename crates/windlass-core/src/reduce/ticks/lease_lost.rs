@@ -15,10 +15,10 @@ impl Reducer<'_> {
         match self.state.jobs.get(&job) {
             Some(open) if open.job.lease_epoch == lease_epoch && open.cancelled.is_some() => self.job_gone(job),
             // It had reported: nothing is lost but the worker.
-            Some(open) if open.job.lease_epoch == lease_epoch && open.resting => self.give_back(job),
+            Some(open) if open.job.lease_epoch == lease_epoch && open.resting => self.return_lease(job),
             Some(open) if open.job.lease_epoch == lease_epoch => {
                 self.state.free_workers.insert(open.job.worker);
-                self.hand_out_again(job)
+                self.redispatch(job)
             }
             Some(_) | None => {
                 self.reject_report("LeaseLost", job, lease_epoch);

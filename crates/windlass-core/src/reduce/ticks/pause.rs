@@ -20,7 +20,7 @@ impl Reducer<'_> {
                 // Its start comes next, and says so.
                 return Ok(());
             }
-            self.give_all_back()?;
+            self.return_resting_leases()?;
             self.publish("".into(), EventKind::WorkflowPaused {});
         }
         Ok(())

@@ -22,10 +22,10 @@ impl Reducer<'_> {
             // Its worker is gone with the process: nobody is left to confirm.
             self.job_gone(job)?;
         }
-        self.give_all_back()?;
+        self.return_resting_leases()?;
         self.state.free_workers.clear();
         for job in self.state.jobs.keys().copied().collect::<Vec<_>>() {
-            self.hand_out_again(job)?;
+            self.redispatch(job)?;
         }
         for call in self.state.calls.keys().copied().collect::<Vec<_>>() {
             self.ask_for_child(call)?;

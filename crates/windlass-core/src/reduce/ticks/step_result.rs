@@ -28,7 +28,7 @@ impl Reducer<'_> {
             return self.job_gone(job);
         }
         self.watch_report(frame, outcome);
-        self.put_to_rest(job)?;
+        self.rest_job(job)?;
         self.state.agenda.push_back(Item::TaskEnded(frame, Box::new(outcome.clone())));
         Ok(())
     }

@@ -26,7 +26,7 @@ impl Reducer<'_> {
             Some((_, _, SlotState::Suspended | SlotState::AwaitingSlot)) | None => return Ok(()),
         };
         if matches!(self.frame(id)?.body, Body::Pipeline(_)) {
-            self.leave_worker(id)?;
+            self.return_worker(id)?;
         }
         let body = self.net_frame_mut(net)?;
         let firing = body.firings.get_mut(&slot).ok_or_else(|| no_part(net, "firing", slot))?;
@@ -127,14 +127,7 @@ impl Reducer<'_> {
     }
 
     /// `waiting`: how many wait for a slot there, this one included.
-    pub(super) fn publish_queued(
-        &mut self,
-        id: FrameId,
-        net: &Net,
-        at: usize,
-        kind: Arc<str>,
-        waiting: usize,
-    ) -> Checked {
+    pub(super) fn publish_queued(&mut self, id: FrameId, net: &Net, at: usize, kind: Arc<str>, waiting: usize) -> Checked {
         if !self.frame(id)?.quiet {
             let path = self.child_path(id, net.places[at].body);
             self.publish(path, EventKind::StepQueued { event: kind, waiting: waiting as u64 });
