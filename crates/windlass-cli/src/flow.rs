@@ -105,7 +105,7 @@ impl Flow {
         Flow { permissions: args.permissions.clone(), stream: args.stream, ..Flow::default() }
     }
 
-    pub(crate) fn of_mending(args: &args::Mending) -> Flow {
+    pub(crate) fn from_steering_args(args: &args::SteeringArgs) -> Flow {
         Flow { permissions: args.permissions.clone(), stream: args.stream, ..Flow::default() }
     }
 }

@@ -123,7 +123,7 @@ fn time_that_passed_in_between_does_not_count() {
     sim.start();
     let (begun, due) = (sim.state.now, sim.state.next_due().expect("a delay"));
     let day = Duration::from_secs(86_400);
-    sim.state.go_on_at(&program, begun + day);
+    sim.state.shift_time_to(&program, begun + day);
     assert_eq!((sim.state.now, sim.state.next_due()), (begun + day, Some(due + day)));
     sim.now = begun + day;
     sim.run();

@@ -48,7 +48,7 @@ struct Open {
     entry: (u32, u32),
     lease_epoch: u32,
     /// Its result did not help whoever asked for it.
-    spoilt: bool,
+    discarded: bool,
 }
 
 impl Taken {
@@ -57,36 +57,36 @@ impl Taken {
     }
 
     /// Reads the results of the old run from this image on. What frames have got that began at `spoilt` is left out.
-    pub(crate) fn read(&mut self, program: &Program, image: RunImage, spoilt: Vec<Moment>) -> Result<(), RuntimeError> {
+    pub(crate) fn read(&mut self, program: &Program, image: RunImage, discarded: Vec<Moment>) -> Result<(), RuntimeError> {
         let mut image = image;
         let mut jobs: BTreeMap<u64, Open> = BTreeMap::new();
         let mut calls: BTreeMap<u64, (Open, String)> = BTreeMap::new();
         let busy = image.state.jobs.values().filter(|open| !open.resting).map(|open| &open.job);
         for job in busy.filter(|job| job.key.call == 0) {
             let asked = asked(&job.tool, &job.key, &job.input);
-            jobs.insert(job.job, Open { asked, entry: entry(&job.key), lease_epoch: job.lease_epoch, spoilt: false });
+            jobs.insert(job.job, Open { asked, entry: entry(&job.key), lease_epoch: job.lease_epoch, discarded: false });
         }
         for (call, open) in &image.state.calls {
             let asked = asked(&open.definition, &open.key, &open.input);
-            let made = Open { asked, entry: entry(&open.key), lease_epoch: 0, spoilt: false };
+            let made = Open { asked, entry: entry(&open.key), lease_epoch: 0, discarded: false };
             calls.insert(*call, (made, codec::child_id(&self.run, &open.key)));
         }
         let store = self.store.clone();
-        let mut watch = Some(Box::new(Watch::marking(spoilt)));
+        let mut watch = Some(Box::new(Watch::marking(discarded)));
         let run = self.run.clone();
         replay_each(&*store, &run, program, &mut image, u64::MAX, &mut watch, &mut |state, tick_entry, output, watch| {
             self.note_result(state, tick_entry, &mut jobs, &mut calls);
-            let is_spoilt = |frame: Option<FrameId>| match (frame, &watch) {
+            let is_discarded = |frame: Option<FrameId>| match (frame, &watch) {
                 (Some(frame), Some(watch)) => watch.is_marked(state, frame),
                 _ => false,
             };
             for command in &output.commands {
                 match command {
-                    Command::RunWorker(job) => note_job(state, job, &mut jobs, &is_spoilt),
+                    Command::RunWorker(job) => note_job(state, job, &mut jobs, &is_discarded),
                     Command::StartChild { call, definition, input, key } => {
-                        let spoilt = is_spoilt(state.calls.get(call).map(|open| open.frame));
+                        let discarded = is_discarded(state.calls.get(call).map(|open| open.frame));
                         let asked = asked(definition, key, input);
-                        let made = Open { asked, entry: entry(key), lease_epoch: 0, spoilt };
+                        let made = Open { asked, entry: entry(key), lease_epoch: 0, discarded: spoilt: discarded };
                         calls.insert(*call, (made, codec::child_id(&run, key)));
                     }
                     _ => {}
@@ -112,12 +112,12 @@ impl Taken {
                 {
                     return;
                 }
-                if let Some(open) = jobs.remove(job).filter(|open| outcome.error.is_none() && !open.spoilt) {
+                if let Some(open) = jobs.remove(job).filter(|open| outcome.error.is_none() && !open.discarded) {
                     self.results.entry(open.asked).or_default().push(Found { tick, entry: open.entry });
                 }
             }
             TickKind::CallResult { call, status, .. } => match calls.remove(call) {
-                Some((open, _)) if *status == Status::Succeeded && !open.spoilt => {
+                Some((open, _)) if *status == Status::Succeeded && !open.discarded => {
                     self.results.entry(open.asked).or_default().push(Found { tick, entry: open.entry });
                 }
                 Some((open, child)) if *status != Status::Succeeded => _ = self.failed.insert(open.asked, child),
@@ -193,7 +193,7 @@ impl Taken {
     }
 }
 
-fn note_job(state: &State, job: &Job, jobs: &mut BTreeMap<u64, Open>, is_spoilt: &dyn Fn(Option<FrameId>) -> bool) {
+fn note_job(state: &State, job: &Job, jobs: &mut BTreeMap<u64, Open>, is_discarded: &dyn Fn(Option<FrameId>) -> bool) {
     if job.key.call > 0 || job.resumed.is_some() {
         // The same operation goes on: it is known by what it began with.
         if let Some(open) = jobs.get_mut(&job.job) {
@@ -201,9 +201,9 @@ fn note_job(state: &State, job: &Job, jobs: &mut BTreeMap<u64, Open>, is_spoilt:
         }
         return;
     }
-    let spoilt = is_spoilt(state.jobs.get(&job.job).map(|open| open.frame));
+    let discarded = is_discarded(state.jobs.get(&job.job).map(|open| open.frame));
     let asked = asked(&job.tool, &job.key, &job.input);
-    jobs.insert(job.job, Open { asked, entry: entry(&job.key), lease_epoch: job.lease_epoch, spoilt });
+    jobs.insert(job.job, Open { asked, entry: entry(&job.key), lease_epoch: job.lease_epoch, discarded: spoilt: discarded });
 }
 
 /// Attempts do not count: one that went well in the end went well.

@@ -129,7 +129,7 @@ async fn virtual_time_looks_into_the_inbox_before_it_skips() {
 // ------------------------------------------------------------------------------------------- pause, cancel, signal
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pause_stops_between_tasks_and_resume_goes_on() {
+async fn pause_stops_between_tasks_and_resume_continues() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     let mut handle = begin(&engine, loom(GATES), "r").await;
@@ -150,7 +150,7 @@ async fn pause_stops_between_tasks_and_resume_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pause_survives_a_crash_until_somebody_resumes() {
+async fn a_pause_survives_a_crash_until_the_run_is_resumed() {
     let (store, world) = fresh();
     let first = engine(&store, &world);
     begin(&first, loom(GATES), "r").await;

@@ -8,7 +8,7 @@ use support::nets::{Tokens, left, ping_pong, ping_pong_tools};
 use support::plans::steps;
 use support::{World, engine_with, in_time, locked, named, options, until};
 use windlass_core::{Event, Status, TaskOutcome};
-use windlass_runtime::{Engine, EngineOptions, EventReader, Keep, EventPublisher, Request, Restart, RuntimeError};
+use windlass_runtime::{Engine, EngineOptions, EventReader, Keep, EventPublisher, Request, RestartRequest, RuntimeError};
 use windlass_store::MemoryStore;
 use windlass_value::{Language, Value, to_json};
 
@@ -181,7 +181,7 @@ async fn an_engine_without_live_events_gives_handles_without_them() {
     world.open("go");
     let mut reader = server.events(RUN, 0).expect("a reader");
     assert_eq!(rest(&mut reader).await.first().map(|event| event.seq), Some(1), "they are read by their numbers");
-    let restart = Restart { from: "hold".to_owned(), ..Restart::default() };
+    let restart = RestartRequest { from: "hold".to_owned(), ..RestartRequest::default() };
     let restarted = in_time(server.restart(RUN, restart)).await.expect("restarted");
     for handle in [started, resumed, restarted] {
         assert!(handle.events.is_none(), "{}", handle.run);

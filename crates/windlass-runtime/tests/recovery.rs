@@ -10,7 +10,7 @@ use support::plans::steps;
 use support::{World, engine, engine_with, in_time, json, loom, named, options, until};
 use windlass_core::Status;
 use windlass_core::plan::Plan;
-use windlass_runtime::{Engine, EngineOptions, Request, Restart, RuntimeError, Tools, why_set_aside};
+use windlass_runtime::{Engine, EngineOptions, Request, RestartRequest, RuntimeError, Tools, why_set_aside};
 use windlass_store::{Fault, MemoryStore, RunBatch, RunRow, RunStatus, StoreRead, StoreRecords, StoreWrite};
 use windlass_testing::log::{Log, LogTail, on_threads};
 use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
@@ -124,7 +124,7 @@ fn a_run_that_was_claimed_and_is_nowhere_comes_back() {
 
 /// The claim of a run that is made from another meets a store that cannot for a moment.
 #[test]
-fn what_is_made_from_another_run_comes_back_when_the_store_can() {
+fn a_forked_run_is_recovered_when_the_store_works_again() {
     on_threads(async |log| {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
         let (engine, _) = adopting(&store, &world, &log);
@@ -134,7 +134,7 @@ fn what_is_made_from_another_run_comes_back_when_the_store_can() {
         until(|| engine.resident() == 0).await;
         // The run is written, then claimed.
         store.fail_nth(2, Fault::Busy);
-        let restart = Restart { from: "then".to_owned(), id: Some("new".to_owned()), ..Restart::default() };
+        let restart = RestartRequest { from: "then".to_owned(), id: Some("new".to_owned()), ..RestartRequest::default() };
         let made = in_time(engine.restart("old", restart)).await.map(|handle| handle.run.clone());
         assert!(matches!(made, Err(RuntimeError::Store(_))), "{made:?}");
         until(|| row(&store, "new").status == RunStatus::Succeeded).await;

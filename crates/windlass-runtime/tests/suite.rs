@@ -15,7 +15,7 @@ mod held;
 mod leases;
 mod loom_actions;
 mod loom_loops;
-mod mending;
+mod steering;
 mod iteration_records;
 mod recovery;
 mod references;

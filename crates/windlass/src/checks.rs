@@ -324,7 +324,7 @@ impl<'w> Checks<'w> {
     }
 
     fn never_consumed(&mut self) {
-        let taken: BTreeSet<&str> = self
+        let consumed: BTreeSet<&str> = self
             .steps()
             .flat_map(|step| step.shape.accepts.iter().chain(&step.waits))
             .map(|event| event.name)
@@ -332,7 +332,7 @@ impl<'w> Checks<'w> {
         let mut reported = BTreeSet::new();
         for step in self.steps() {
             let ends = |event: &&EventType| matches!(event.kind, EventKind::Stop | EventKind::InputRequired);
-            for event in step.outputs().filter(|event| !ends(event) && !taken.contains(event.name)) {
+            for event in step.outputs().filter(|event| !ends(event) && !consumed.contains(event.name)) {
                 if reported.insert(event.name) {
                     let message = format!("the step `{}` gives `{}`, which no step accepts", step.name, event.name);
                     let hint = "add a step that takes it, or say who waits for it: `waits = [Event]`";

@@ -193,7 +193,7 @@ impl Engine {
 
     /// Another run that does again what a run has done from a step on, as [`Restart`](crate::Restart) says. What was done
     /// before stays as it is, what was under way is done anew. The old run is not touched.
-    pub async fn restart(&self, run: &str, restart: runtime::Restart) -> Result<Handle, Error> {
+    pub async fn restart(&self, run: &str, restart: runtime::RestartRequest) -> Result<Handle, Error> {
         let handle = self.inner.restart(run, restart).await?;
         self.handle_of(handle)
     }

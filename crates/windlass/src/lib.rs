@@ -107,7 +107,7 @@ pub use windlass_core::Status;
 pub use windlass_dialect as dialect;
 pub use windlass_draw as draw;
 pub use windlass_macros::{Event, Events, on_failure, step, workflow};
-pub use windlass_runtime::Restart;
+pub use windlass_runtime::RestartRequest;
 pub use windlass_store::RunStatus;
 pub use windlass_value::{Map, Timestamp, Value, from_value, to_value};
 pub use workflow::Workflow;

@@ -62,7 +62,7 @@ async fn described_functions_are_tools_of_agents() {
 }
 
 #[tokio::test]
-async fn names_are_taken_once() {
+async fn tool_names_are_unique() {
     let read = described(|order: Order| async move { Ok(order.pieces) }, "d", "{}").unwrap();
     let engine = Engine::in_memory()
         .agents(Registry::builder().file_tools(), Arc::new(PermissionPolicy::new(DefaultRule::Allow)), Seen)

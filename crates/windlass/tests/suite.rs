@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod again;
+mod steering;
 mod agents;
 mod basics;
 mod checks;
@@ -12,7 +12,7 @@ mod decorators;
 mod engine;
 mod formats;
 mod matrix;
-mod mended;
+mod regressions;
 mod mixing;
 mod named;
 mod restarts;

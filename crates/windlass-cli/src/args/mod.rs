@@ -394,7 +394,7 @@ pub(crate) struct Restart {
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     #[command(flatten)]
-    pub mending: Mending,
+    pub steering: SteeringArgs,
 }
 
 #[derive(ClapArgs)]
@@ -402,12 +402,12 @@ pub(crate) struct Retry {
     /// The run's id, its beginning, or `last`
     pub run: String,
     #[command(flatten)]
-    pub mending: Mending,
+    pub steering: SteeringArgs,
 }
 
 /// How the new run is made and watched.
 #[derive(ClapArgs)]
-pub(crate) struct Mending {
+pub(crate) struct SteeringArgs {
     /// The new run's id; the same id twice is the same run
     #[arg(long, value_name = "RUN")]
     pub id: Option<String>,

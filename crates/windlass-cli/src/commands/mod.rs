@@ -10,7 +10,7 @@ mod events;
 mod graph;
 mod limits;
 mod list;
-mod mending;
+mod steering;
 mod mock;
 mod register;
 mod replay;
@@ -40,8 +40,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         Command::Iterations(args) => iterations::iterations(global, &args),
         Command::Events(args) => events::events(global, &args),
         Command::Resume(args) => resume::resume(global, &args),
-        Command::Restart(args) => mending::restart(global, &args),
-        Command::Retry(args) => mending::retry(global, &args),
+        Command::Restart(args) => steering::restart(global, &args),
+        Command::Retry(args) => steering::retry(global, &args),
         Command::Pause(args) => requests::pause(global, &args),
         Command::Cancel(args) => requests::cancel(global, &args),
         Command::Signal(args) => requests::signal(global, &args),

@@ -30,7 +30,7 @@ pub enum Unset {
 
 impl State {
     /// Another run begins with this state: its ticks and events are counted from the beginning, and nobody has called it.
-    pub fn begin_anew(&mut self, run: &Arc<str>) {
+    pub fn reset_for_fork(&mut self, run: &Arc<str>) {
         self.run.id = run.clone();
         self.run.parent = None;
         self.run.trace = None;
@@ -39,7 +39,7 @@ impl State {
 
     /// The time goes on at `at`: whatever was to happen after a while happens after that while, and no time that was given
     /// to something has passed meanwhile. What waits for a point in time waits for that point.
-    pub fn go_on_at(&mut self, program: &Program, at: Timestamp) {
+    pub fn shift_time_to(&mut self, program: &Program, at: Timestamp) {
         let by = at.since(self.now);
         if at <= self.now || by == Duration::ZERO {
             return;

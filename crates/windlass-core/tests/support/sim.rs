@@ -156,7 +156,7 @@ impl<'p> Sim<'p> {
         assert!(resume.take_watch().is_some_and(|watch| watch.has_stopped()), "it stops inside the tick");
         sim.answered(&rest[0].kind);
         output.commands.iter().for_each(|command| sim.carry_out(command));
-        sim.state.begin_anew(&"fork".into());
+        sim.state.reset_for_fork(&"fork".into());
         (sim.acts, sim.events) = (true, Vec::new());
         sim.tick(TickKind::Restart);
         sim

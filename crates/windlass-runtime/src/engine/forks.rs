@@ -23,7 +23,7 @@ use crate::{RuntimeError, codec, recovery};
 
 /// From where a run is done anew, as another run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Restart {
+pub struct RestartRequest {
     /// As events show it: `sync[3].fetch`, or `sync[3]` for the whole turn.
     pub from: String,
     /// Which of its beginnings, counted from 1; None for the last.
@@ -36,7 +36,7 @@ pub struct Restart {
 
 /// Which run another was made from, and where.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Restarted {
+pub struct RestartOrigin {
     pub run: Arc<str>,
     /// What was done anew first.
     pub path: Arc<str>,
@@ -59,14 +59,14 @@ pub(super) struct Called {
     pub call: u64,
 }
 
-impl Restarted {
+impl RestartOrigin {
     fn to_fork_origin(&self) -> Forked {
         Forked { run: self.run.clone(), path: self.path.clone(), retry: self.retry }
     }
 
     /// Whether somebody asks for the same again. Where a retry begins is not asked.
-    fn is_as(&self, other: &Restarted) -> bool {
-        let place = |one: &Restarted| (one.path.clone(), one.occurrence, one.set);
+    fn is_as(&self, other: &RestartOrigin) -> bool {
+        let place = |one: &RestartOrigin| (one.path.clone(), one.occurrence, one.set);
         self.run == other.run && self.retry == other.retry && (self.retry || place(self) == place(other))
     }
 }
@@ -74,10 +74,10 @@ impl Restarted {
 impl Engine {
     /// Another run that does again what the run has done from a step, a task or a loop's turn on. What was done before stays
     /// as it is; what was under way is done anew. The old run may be open: it is not touched.
-    pub async fn restart(&self, run: &str, restart: Restart) -> Result<RunHandle, RuntimeError> {
-        let old = self.inner.kept_run(run)?;
+    pub async fn restart(&self, run: &str, restart: RestartRequest) -> Result<RunHandle, RuntimeError> {
+        let old = self.inner.load_source_run(run)?;
         let set = (!restart.set.is_empty()).then(|| input_hash(&Value::object(restart.set.iter().cloned())));
-        let mut from = Restarted {
+        let mut from = RestartOrigin {
             run: old.row.run.clone(),
             path: restart.from.as_str().into(),
             retry: false,
@@ -100,10 +100,10 @@ impl Engine {
     /// Another run that does again what has failed in a run that has ended, and what follows from it. What else had gone
     /// well is taken over, as long as it is asked for the same.
     pub async fn retry_failed(&self, run: &str, id: Option<String>) -> Result<RunHandle, RuntimeError> {
-        let old = self.inner.kept_run(run)?;
+        let old = self.inner.load_source_run(run)?;
         let at = Moment::default();
         let (run, path) = (old.row.run.clone(), "".into());
-        let mut from = Restarted { run, path, retry: true, occurrence: None, set: None, at };
+        let mut from = RestartOrigin { run, path, retry: true, occurrence: None, set: None, at };
         if let Some(handle) = self.made_before(id.as_deref(), &from).await? {
             return Ok(handle);
         }
@@ -116,7 +116,7 @@ impl Engine {
     }
 
     /// Makes a child run by mending another. False: it has to be started from its beginning.
-    pub(super) async fn mend_child(
+    pub(super) async fn retry_child(
         &self,
         old: &str,
         plan: BlobHash,
@@ -126,19 +126,19 @@ impl Engine {
         at: Timestamp,
     ) -> Result<bool, RuntimeError> {
         let Called { id, parent, call } = called;
-        let Ok(old) = self.inner.kept_run(old) else { return Ok(false) };
+        let Ok(old) = self.inner.load_source_run(old) else { return Ok(false) };
         if old.row.plan != plan || !old.row.status.is_final() {
             return Ok(false);
         }
         let Ok((path, moment)) = old.first_failure() else { return Ok(false) };
         let mut state = old.state_before(moment)?;
         let run = old.row.run.clone();
-        let from = Restarted { run, path, retry: true, occurrence: None, set: None, at: moment };
-        state.begin_anew(&id);
+        let from = RestartOrigin { run, path, retry: true, occurrence: None, set: None, at: moment };
+        state.reset_for_fork(&id);
         (state.run.parent, state.run.trace) = (Some(parent.clone()), trace.clone());
         state.forked = Some(Box::new(from.to_fork_origin()));
-        state.go_on_at(&old.program, at);
-        let how = RunOptions { parent: Some((parent, call)), depth, trace, from: Some(from), ..old.how_again(self) };
+        state.shift_time_to(&old.program, at);
+        let how = RunOptions { parent: Some((parent, call)), depth, trace, from: Some(from), ..old.fork_options(self) };
         let blobs = needed(&*self.inner.store, &codec::state_bytes(&state).0)?;
         let turn = self.inner.turn_to_return(&id).await;
         let beginning = Beginning { run: id.clone(), plan, program: old.program, state, how, blobs };
@@ -154,7 +154,7 @@ impl Engine {
     }
 
     /// The run of this id, if it is the one that is asked for.
-    async fn made_before(&self, id: Option<&str>, from: &Restarted) -> Result<Option<RunHandle>, RuntimeError> {
+    async fn made_before(&self, id: Option<&str>, from: &RestartOrigin) -> Result<Option<RunHandle>, RuntimeError> {
         let Some(row) = id.map(|id| self.inner.store.run(id)).transpose()?.flatten() else { return Ok(None) };
         let how = RunOptions::of(&row)?;
         match how.from.is_some_and(|before| before.is_as(from)) {
@@ -165,18 +165,18 @@ impl Engine {
 
     async fn fork(
         &self,
-        old: Old,
+        old: SourceRun,
         mut state: State,
         mut blobs: Vec<(BlobHash, Vec<u8>)>,
-        from: Restarted,
+        from: RestartOrigin,
         id: Option<String>,
     ) -> Result<RunHandle, RuntimeError> {
         let run: Arc<str> = id.clone().unwrap_or_else(new_run_id).into();
         self.inner.has_tools(&run, &old.program)?;
-        state.begin_anew(&run);
+        state.reset_for_fork(&run);
         state.forked = Some(Box::new(from.to_fork_origin()));
-        state.go_on_at(&old.program, real_now());
-        let how = RunOptions { from: Some(from.clone()), ..old.how_again(self) };
+        state.shift_time_to(&old.program, real_now());
+        let how = RunOptions { from: Some(from.clone()), ..old.fork_options(self) };
         blobs.extend(needed(&*self.inner.store, &codec::state_bytes(&state).0)?);
         let turn = self.inner.turn_to_return(&run).await;
         let beginning = Beginning { run, plan: old.row.plan, program: old.program, state, how, blobs };
@@ -191,24 +191,24 @@ impl Engine {
 }
 
 impl Inner {
-    fn kept_run(&self, run: &str) -> Result<Old, RuntimeError> {
+    fn load_source_run(&self, run: &str) -> Result<SourceRun, RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
         let how = RunOptions::of(&row)?;
         if how.unkept {
             return Err(RuntimeError::NotKept(run.to_owned()));
         }
         let program = self.program(&row.plan)?;
-        Ok(Old { store: self.store.clone(), row, how, program })
+        Ok(SourceRun { store: self.store.clone(), row, how, program })
     }
 
     /// What the run that this one mends has done for it, as far as it is still kept.
     pub(super) fn taken_over(
         &self,
         run: &Arc<str>,
-        from: Option<&Restarted>,
+        from: Option<&RestartOrigin>,
     ) -> Result<Option<Arc<Taken>>, RuntimeError> {
         let Some(from) = from.filter(|from| from.retry) else { return Ok(None) };
-        let old = match self.kept_run(&from.run) {
+        let old = match self.load_source_run(&from.run) {
             Ok(old) => old,
             // It was removed meanwhile: everything is done anew.
             Err(RuntimeError::NoSuchRun(_)) => return Ok(None),
@@ -224,16 +224,16 @@ impl Inner {
 }
 
 /// A run that another is made from.
-struct Old {
+struct SourceRun {
     store: Arc<dyn windlass_store::Store>,
     row: RunRow,
     how: RunOptions,
     program: Arc<Program>,
 }
 
-impl Old {
+impl SourceRun {
     /// How a run that is made from it is started: nobody has called it.
-    fn how_again(&self, engine: &Engine) -> RunOptions {
+    fn fork_options(&self, engine: &Engine) -> RunOptions {
         RunOptions {
             virtual_time: self.how.virtual_time,
             input: self.how.input,

@@ -32,7 +32,7 @@ pub use events::EventReader;
 pub(crate) use events::Feed;
 pub use family::open_below;
 pub use stats::{EngineStats, RunCounts};
-pub use forks::{Restart, Restarted};
+pub use forks::{RestartRequest, RestartOrigin};
 pub(crate) use ids::entropy;
 pub use ids::{is_run_id, new_run_id};
 pub use recover::Recovery;
@@ -229,7 +229,7 @@ pub struct RunOptions {
     pub unkept: bool,
     /// The run that it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<Restarted>,
+    pub from: Option<RestartOrigin>,
     /// What it shares with the runs that it was made from or called by, and with no other, whatever their ids.
     pub family: Arc<str>,
 }

@@ -335,8 +335,8 @@ impl<A: Adapter> Children for Hosted<A> {
         // A child lives in its parent's time.
         let mut clock = if self.virtual_time { Clock::virtual_time() } else { Clock::Real };
         clock.skip_to(self.inner.time().get_now());
-        let mends = self.taken.as_ref().and_then(|taken| taken.failed_call(&child));
-        self.engine.clone().start_child(self.run.clone(), child, clock, mends);
+        let failed_child = self.taken.as_ref().and_then(|taken| taken.failed_call(&child));
+        self.engine.clone().start_child(self.run.clone(), child, clock, failed_child);
     }
 
     fn cancel_child(&mut self, child: &str) {
@@ -347,11 +347,11 @@ impl<A: Adapter> Children for Hosted<A> {
 
 impl Inner {
     /// A child's id comes from its parent and its place there, so starting it twice starts it once.
-    fn start_child(self: Arc<Self>, parent: Arc<str>, child: ChildStart, clock: Clock, mends: Option<String>) {
+    fn start_child(self: Arc<Self>, parent: Arc<str>, child: ChildStart, clock: Clock, failed_child: Option<String>) {
         self.runtime.clone().spawn(async move {
             let (call, run) = (child.call, parent.clone());
             let engine = super::Engine { inner: self.clone(), live: false };
-            let notified = match engine.start_named(parent, child, clock, mends).await {
+            let notified = match engine.start_named(parent, child, clock, failed_child).await {
                 // One that lives in another process sends word of its end all the same.
                 Ok(()) | Err(RuntimeError::Owned { .. } | RuntimeError::Closing) => Ok(()),
                 // Its parent knows.
@@ -427,7 +427,7 @@ impl super::Engine {
         parent: Arc<str>,
         child: ChildStart,
         clock: Clock,
-        mends: Option<String>,
+        failed_child: Option<String>,
     ) -> Result<(), RuntimeError> {
         if let Some(row) = self.inner.store.run(&child.id)? {
             let before = RunOptions::of(&row)?;
@@ -454,11 +454,11 @@ impl super::Engine {
         }
         let family = Some(how.family);
         let trace = Some(how.trace.unwrap_or_else(|| parent.clone()));
-        if let Some(old) = mends {
+        if let Some(old) = failed_child {
             let at = clock.now();
             let called =
                 super::forks::Called { id: child.id.as_str().into(), parent: parent.clone(), call: child.call };
-            if self.mend_child(&old, plan, called, depth, trace.clone(), at).await? {
+            if self.retry_child(&old, plan, called, depth, trace.clone(), at).await? {
                 return Ok(());
             }
         }

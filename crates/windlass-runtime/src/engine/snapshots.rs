@@ -100,7 +100,7 @@ impl Engine {
         let program = self.inner.program(&row.hash)?;
         self.inner.has_tools(&run, &program)?;
         let mut state = recovery::decode_state_of(&program, &carried.state)?;
-        state.begin_anew(&run);
+        state.reset_for_fork(&run);
         let how = RunOptions {
             virtual_time: carried.virtual_time,
             input: carried.input,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::hearing;
 use windlass_runtime::show::{Seen, loops_of, undelivered_signal_note};
-use windlass_runtime::{Answer, Request, Restart, RunHandle, RuntimeError, new_run_id};
+use windlass_runtime::{Answer, Request, RestartRequest, RunHandle, RuntimeError, new_run_id};
 use windlass_store::RunStatus;
 use windlass_tools::approval;
 use windlass_value::Value;
@@ -67,14 +67,14 @@ pub(crate) struct Signal {
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RetryBody {
+pub(crate) struct RetryRequestBody {
     /// What the new run is to be called. The same id again is the same run.
     pub id: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RestartBody {
+pub(crate) struct RestartRequestBody {
     /// A path as events show it: `sync[3].fetch`, or `sync[3]` for the whole turn.
     pub from: String,
     /// Which of its beginnings, counted from 1; the last if nothing is said.
@@ -87,7 +87,7 @@ pub(crate) struct RestartBody {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Retried {
+pub(crate) struct RetryResponse {
     /// The new run.
     pub run: String,
     pub retries: String,
@@ -95,7 +95,7 @@ pub(crate) struct Retried {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Restarted {
+pub(crate) struct RestartResponse {
     /// The new run.
     pub run: String,
     pub restarts: String,
@@ -220,45 +220,45 @@ async fn undelivered_signal(
 /// Does again what has failed in a run, as a new run.
 ///
 /// What had gone well is taken over, as long as it is asked for the same.
-#[utoipa::path(post, path = "/api/v1/runs/{run}/retry", tag = "control", request_body = Option<RetryBody>, params(("run" = String, Path)),
-    responses((status = 202, description = "the new run is started", body = Retried), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has not ended, or nothing in it has failed", body = Problem)))]
+#[utoipa::path(post, path = "/api/v1/runs/{run}/retry", tag = "control", request_body = Option<RetryRequestBody>, params(("run" = String, Path)),
+    responses((status = 202, description = "the new run is started", body = RetryResponse), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has not ended, or nothing in it has failed", body = Problem)))]
 pub(crate) async fn retry(
     _: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
-    MaybeJson(body): MaybeJson<RetryBody>,
+    MaybeJson(body): MaybeJson<RetryRequestBody>,
 ) -> Result<Response, Problem> {
     let id = new_id(body.id)?;
     let old = run.clone();
-    let handle = forked(&app, move |app| async move { app.engine.retry_failed(&old, id).await }).await?;
-    let retried = Retried { run: handle.run.to_string(), retries: run, created: handle.created };
+    let handle = run_fork(&app, move |app| async move { app.engine.retry_failed(&old, id).await }).await?;
+    let retried = RetryResponse { run: handle.run.to_string(), retries: run, created: handle.created };
     Ok((StatusCode::ACCEPTED, axum::Json(retried)).into_response())
 }
 
 /// Does a run again from a step or a turn on, as a new run.
-#[utoipa::path(post, path = "/api/v1/runs/{run}/restart", tag = "control", request_body = RestartBody, params(("run" = String, Path)),
-    responses((status = 202, description = "the new run is started", body = Restarted), (status = 404, description = "there is no such run", body = Problem), (status = 422, description = "nothing has begun there, or it sees no such variable", body = Problem)))]
+#[utoipa::path(post, path = "/api/v1/runs/{run}/restart", tag = "control", request_body = RestartRequestBody, params(("run" = String, Path)),
+    responses((status = 202, description = "the new run is started", body = RestartResponse), (status = 404, description = "there is no such run", body = Problem), (status = 422, description = "nothing has begun there, or it sees no such variable", body = Problem)))]
 pub(crate) async fn restart(
     _: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
-    Json(body): Json<RestartBody>,
+    Json(body): Json<RestartRequestBody>,
 ) -> Result<Response, Problem> {
-    let RestartBody { from, occurrence, set, id } = body;
+    let RestartRequestBody { from, occurrence, set, id } = body;
     short("from", &from)?;
-    let restart = Restart { from: from.clone(), occurrence, set: set.into_iter().collect(), id: new_id(id)? };
+    let restart = RestartRequest { from: from.clone(), occurrence, set: set.into_iter().collect(), id: new_id(id)? };
     let old = run.clone();
     let fork = move |app: App| async move {
         let made = app.engine.restart(&old, restart).await;
         made.map_err(|error| with_iteration_hint(&app, error))
     };
-    let handle = forked(&app, fork).await?;
-    let restarted = Restarted { run: handle.run.to_string(), restarts: run, from, created: handle.created };
+    let handle = run_fork(&app, fork).await?;
+    let restarted = RestartResponse { run: handle.run.to_string(), restarts: run, from, created: handle.created };
     Ok((StatusCode::ACCEPTED, axum::Json(restarted)).into_response())
 }
 
 /// An old run is replayed first: that is long, and computes.
-async fn forked<F, E: Into<Problem>>(
+async fn run_fork<F, E: Into<Problem>>(
     app: &App,
     fork: impl FnOnce(App) -> F + Send + 'static,
 ) -> Result<RunHandle, Problem>

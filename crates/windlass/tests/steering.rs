@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use support::{Begin, Directory, Done, Item, Worked, World, done, in_time, refused};
-use windlass::{All, Engine, Res, Restart, Workflow};
+use windlass::{All, Engine, Res, RestartRequest, Workflow};
 
 fn sums(world: &World, broken: &Arc<AtomicBool>) -> Workflow {
     let (world, broken) = (world.clone(), broken.clone());
@@ -47,7 +47,7 @@ async fn steps_that_went_well_are_not_done_again() {
 
     // From the second body that it has begun itself; the one before stays as it is.
     let before = world.notes().len();
-    let restart = Restart { from: "work".to_owned(), occurrence: Some(2), ..Restart::default() };
+    let restart = RestartRequest { from: "work".to_owned(), occurrence: Some(2), ..RestartRequest::default() };
     let third = in_time(engine.restart(new.id(), restart)).await.unwrap();
     assert_eq!(in_time(third.result::<Done>()).await.unwrap().text, "15");
     assert_eq!(world.notes()[before..], ["work 4", "work 5"]);

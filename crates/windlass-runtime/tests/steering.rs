@@ -11,12 +11,12 @@ use support::shop::{Shop, ended, seen};
 use support::{in_time, loom};
 use windlass_core::Status;
 use windlass_core::plan::Plan;
-use windlass_runtime::{Restart, RunOptions, RuntimeError, codec};
+use windlass_runtime::{RestartRequest, RunOptions, RuntimeError, codec};
 use windlass_store::{MemoryStore, RunStatus, StoreRead, StoreScan};
 use windlass_value::Value;
 
-fn from(path: &str) -> Restart {
-    Restart { from: path.to_owned(), ..Restart::default() }
+fn from(path: &str) -> RestartRequest {
+    RestartRequest { from: path.to_owned(), ..RestartRequest::default() }
 }
 
 /// Of which run a run was made, as listings show it.
@@ -95,7 +95,7 @@ fn cases() -> Vec<(&'static str, bool, Vec<Plan>)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_at_anything_that_has_begun_ends_as_the_run_did() {
+async fn a_restart_from_any_started_path_ends_as_the_original_run() {
     for (name, in_order, plans) in cases() {
         let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
         let engine = shop.engine(&store);
@@ -104,7 +104,7 @@ async fn a_restart_at_anything_that_has_begun_ends_as_the_run_did() {
         let before = shop.of("old");
         for (number, path) in begun(&store, "old").into_iter().enumerate() {
             let id = format!("new-{number}");
-            let restart = Restart { id: Some(id.clone()), ..from(&path) };
+            let restart = RestartRequest { id: Some(id.clone()), ..from(&path) };
             let new = ended(engine.restart("old", restart.clone()).await).await;
             assert_eq!(seen(&store, &new), seen(&store, &old), "{name} from {path}");
             let again = shop.of(&id);
@@ -132,7 +132,7 @@ async fn a_restart_at_anything_that_has_begun_ends_as_the_run_did() {
 }
 
 /// Status of the old run; what is broken in it; which paths are called again.
-struct Mended {
+struct RetryCase {
     name: &'static str,
     plans: Vec<Plan>,
     broken: &'static [&'static str],
@@ -142,7 +142,7 @@ struct Mended {
     path: &'static str,
 }
 
-fn mended() -> Vec<Mended> {
+fn retry_cases() -> Vec<RetryCase> {
     let hundred = r#"{"actions": {
         "all": {"type": "foreach", "foreach": "@range(0, 100)", "actions": {
             "one": {"type": "activity", "inputs": {"activityName": "count", "input": "@item()"}, "retry": {"type": "none"}}}},
@@ -174,7 +174,7 @@ fn mended() -> Vec<Mended> {
     let between = steps("between").effect("first", "count", "4").call("inner", "below", "{}").plan();
     let above = steps("above").call("call", "between", "{}").effect("last", "count", "5").plan();
     vec![
-        Mended {
+        RetryCase {
             name: "three of a hundred",
             plans: vec![loom(hundred)],
             broken: &["17", "50", "83"],
@@ -182,7 +182,7 @@ fn mended() -> Vec<Mended> {
             again: &["all[17].one", "all[50].one", "all[83].one", "sum"],
             path: "all[17].one",
         },
-        Mended {
+        RetryCase {
             name: "the end of a line",
             plans: vec![loom(line)],
             broken: &[r#""b""#],
@@ -190,7 +190,7 @@ fn mended() -> Vec<Mended> {
             again: &["b", "c"],
             path: "b",
         },
-        Mended {
+        RetryCase {
             name: "a cell of a table",
             plans: vec![loom(nested)],
             broken: &["[1,2]", "[3,0]"],
@@ -198,7 +198,7 @@ fn mended() -> Vec<Mended> {
             again: &["rows[1].cells[2].one", "rows[3].cells[0].one"],
             path: "rows[3].cells[0].one",
         },
-        Mended {
+        RetryCase {
             name: "one of two branches",
             plans: vec![loom(beside)],
             broken: &[r#""l2""#],
@@ -206,7 +206,7 @@ fn mended() -> Vec<Mended> {
             again: &["both.left.l2"],
             path: "both.left.l2",
         },
-        Mended {
+        RetryCase {
             name: "a task of a pipeline",
             plans: vec![steps("stages").pipeline("work", &[("a", "count", "1"), ("b", "count", "2")]).plan()],
             broken: &["2"],
@@ -214,7 +214,7 @@ fn mended() -> Vec<Mended> {
             again: &["work.b"],
             path: "work",
         },
-        Mended {
+        RetryCase {
             name: "a part of a child run of a child run",
             plans: vec![above, between, below],
             broken: &["[7]"],
@@ -222,7 +222,7 @@ fn mended() -> Vec<Mended> {
             again: &["two", "three", "last"],
             path: "call",
         },
-        Mended {
+        RetryCase {
             name: "a child run",
             plans: vec![parent, child],
             broken: &["2"],
@@ -234,8 +234,8 @@ fn mended() -> Vec<Mended> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_retry_calls_what_failed_and_what_follows_from_it() {
-    for Mended { name, plans, broken, status, again, path } in mended() {
+async fn a_retry_calls_only_failed_tasks_and_those_that_depend_on_them() {
+    for RetryCase { name, plans, broken, status, again, path } in retry_cases() {
         let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
         let engine = shop.engine(&store);
         shop.breaks(broken);
@@ -262,7 +262,7 @@ async fn a_retry_calls_what_failed_and_what_follows_from_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_still_broken_fails_again_and_can_be_retried_again() {
+async fn a_task_that_fails_again_can_be_retried_again() {
     let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
     let engine = shop.engine(&store);
     shop.breaks(&["2", "5"]);
@@ -284,7 +284,7 @@ async fn what_is_still_broken_fails_again_and_can_be_retried_again() {
 
 /// A failure that no tool has reported: what was got for it did not help, so it is got anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_step_that_failed_by_itself_is_done_again_whole() {
+async fn a_step_that_failed_without_a_tool_error_is_repeated_completely() {
     let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
     let engine = shop.engine(&store);
     let plan = loom(
@@ -312,7 +312,7 @@ async fn a_run_that_failed_in_its_last_expression_computes_it_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_try_that_was_mended_in_the_run_is_no_failure() {
+async fn an_attempt_that_a_later_retry_repaired_is_no_failure() {
     let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
     let engine = shop.engine(&store);
     let plan = loom(
@@ -328,12 +328,12 @@ async fn a_try_that_was_mended_in_the_run_is_no_failure() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn variables_can_be_another_from_there_on() {
+async fn variables_can_be_overridden_from_the_restart_point_on() {
     let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
     let engine = shop.engine(&store);
     shop.old_run(&engine, &[loom(SEQUENCE)]).await;
-    let set = |name: &str, value: Value| Restart { set: vec![(name.to_owned(), value)], ..from("loop[2]") };
-    let named = |restart: Restart| Restart { id: Some("new".to_owned()), ..restart };
+    let set = |name: &str, value: Value| RestartRequest { set: vec![(name.to_owned(), value)], ..from("loop[2]") };
+    let named = |restart: RestartRequest| RestartRequest { id: Some("new".to_owned()), ..restart };
     let new = ended(engine.restart("old", named(set("total", Value::Int(6)))).await).await;
     assert_eq!(shop.paths_of("new"), ["loop[2].call", "last"]);
     assert_eq!(new.output.get("turns"), Some(&Value::Int(3)));
@@ -347,19 +347,19 @@ async fn variables_can_be_another_from_there_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_done_is_said() {
+async fn impossible_restarts_are_refused_with_a_reason() {
     let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
     let engine = shop.engine(&store);
     shop.old_run(&engine, &[loom(SEQUENCE)]).await;
     let message = |error: Option<RuntimeError>| error.expect("it is refused").to_string();
     let slip = message(engine.restart("old", from("loop[2].cal")).await.err());
     assert_eq!(slip, "nothing in the run `old` has begun at `loop[2].cal`; is `loop[2].call` meant?");
-    let second = Restart { occurrence: Some(2), ..from("loop[2]") };
+    let second = RestartRequest { occurrence: Some(2), ..from("loop[2]") };
     let often = message(engine.restart("old", second).await.err());
     assert_eq!(often, "`loop[2]` has begun once in the run `old`, so there is no occurrence 2");
     let nobody = engine.restart("nobody", from("loop")).await.err();
     assert!(matches!(nobody, Some(RuntimeError::NoSuchRun(_))), "{nobody:?}");
-    let taken = Restart { id: Some("old".to_owned()), ..from("loop") };
+    let taken = RestartRequest { id: Some("old".to_owned()), ..from("loop") };
     let taken = engine.restart("old", taken).await.err();
     assert!(matches!(taken, Some(RuntimeError::RunExists(_))), "{taken:?}");
 
@@ -384,7 +384,7 @@ async fn a_trimmed_part_of_the_journal_cannot_be_restarted() {
     assert_eq!(old.status, Status::Succeeded, "{:?}", old.error);
     let error = engine.restart("old", from("loop[1]")).await.err();
     assert!(matches!(error, Some(RuntimeError::BeganBefore { tick, .. }) if tick > 0), "{error:?}");
-    let late = Restart { id: Some("late".to_owned()), ..from("loop[39]") };
+    let late = RestartRequest { id: Some("late".to_owned()), ..from("loop[39]") };
     let late = ended(engine.restart("old", late).await).await;
     assert_eq!(seen(&store, &late), seen(&store, &old));
     assert_eq!(shop.paths_of("late"), ["loop[39].call", "last"]);
@@ -406,14 +406,14 @@ async fn an_iteration_of_a_computing_loop_is_found_inside_its_tick() {
     assert_eq!(old.output.get("sum"), Some(&Value::Int(30_000)));
     for iteration in [0_i64, 1, 4_321, 9_999] {
         let set = vec![("sum".to_owned(), Value::Int(0))];
-        let restart = Restart { set, ..from(&format!("loop[{iteration}]")) };
+        let restart = RestartRequest { set, ..from(&format!("loop[{iteration}]")) };
         let new = ended(engine.restart("old", restart).await).await;
         assert_eq!(new.output.get("sum"), Some(&Value::Int((10_000 - iteration) * 3)), "turn {iteration}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancelled_run_is_taken_up_where_it_was_cut() {
+async fn a_retry_of_a_cancelled_run_continues_where_it_was_cancelled() {
     let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
     let engine = shop.engine(&store);
     let plan = steps("cut").effect("first", "count", "1").signal("wait", "go").effect("last", "count", "2").plan();
@@ -432,18 +432,18 @@ async fn a_cancelled_run_is_taken_up_where_it_was_cut() {
 }
 
 /// One life of a process that makes the new run, or goes on with it.
-async fn life(store: &Arc<MemoryStore>, shop: &Shop, make: &Make) -> Result<String, RuntimeError> {
+async fn life(store: &Arc<MemoryStore>, shop: &Shop, make: &ForkKind) -> Result<String, RuntimeError> {
     let engine = shop.engine(store);
     let id = Some("new".to_owned());
     let made = match make {
-        Make::Retry => in_time(engine.retry_failed("old", id)).await,
-        Make::Restart(path) => in_time(engine.restart("old", Restart { id, ..from(path) })).await,
+        ForkKind::Retry => in_time(engine.retry_failed("old", id)).await,
+        ForkKind::Restart(path) => in_time(engine.restart("old", RestartRequest { id, ..from(path) })).await,
     };
     let report = in_time(made?.wait()).await?;
     Ok(seen(store, &report))
 }
 
-enum Make {
+enum ForkKind {
     Retry,
     Restart(&'static str),
 }
@@ -452,9 +452,9 @@ enum Make {
 async fn a_new_run_survives_a_crash_at_every_commit() {
     let foreach = FOREACH.replace(r#""input": "@item()"}"#, r#""input": "@item()"}, "retry": {"type": "none"}"#);
     let cases = [
-        ("a retry", Make::Retry, foreach.as_str(), &["2", "5"][..]),
-        ("a restart", Make::Restart("loop[2].call"), SEQUENCE, &[]),
-        ("a restart of turns at once", Make::Restart("all[3]"), foreach.as_str(), &[]),
+        ("a retry", ForkKind::Retry, foreach.as_str(), &["2", "5"][..]),
+        ("a restart", ForkKind::Restart("loop[2].call"), SEQUENCE, &[]),
+        ("a restart of turns at once", ForkKind::Restart("all[3]"), foreach.as_str(), &[]),
     ];
     for (name, make, text, broken) in cases {
         let mut expected = None;
@@ -487,7 +487,7 @@ async fn a_new_run_survives_a_crash_at_every_commit() {
             let mut times = std::collections::BTreeMap::<String, usize>::new();
             shop.calls()[calls..].iter().for_each(|call| *times.entry(call.path.clone()).or_default() += 1);
             assert!(times.values().all(|times| *times <= 2), "{name}, crash {at}: {times:?}");
-            if matches!(make, Make::Retry) {
+            if matches!(make, ForkKind::Retry) {
                 let called: BTreeSet<&str> = times.keys().map(|path| &**path).collect();
                 let wanted = ["all[2].one", "all[2].two", "all[5].one", "all[5].two", "sum"];
                 assert_eq!(called, BTreeSet::from(wanted), "{name}, crash {at}");
