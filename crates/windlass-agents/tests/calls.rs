@@ -11,7 +11,7 @@ use windlass_agents::{
     PermissionVerdict, Registry, ToolSpec,
 };
 use windlass_core::{ErrorInfo, ResumeData, SuspendedOn, Suspension, TaskOutcome, TickKind};
-use windlass_runtime::{Cancelled, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
+use windlass_runtime::{CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
 use windlass_value::{Duration, Map, Value, parse_json, to_json};
 
 #[tokio::test]
@@ -91,11 +91,11 @@ async fn a_cancelled_call_ends_its_command() {
     let scene = Scene::new();
     let word = format!("87{}.870", std::process::id());
     let mut call = ToolCall::alone(Value::map(scene.input("bash", object([("command", &format!("sleep {word}"))]))));
-    call.cancelled = Cancelled::never();
+    call.cancelled = CancelToken::uncancelled();
     let cancelled = call.cancelled.clone();
     let calling = tokio::spawn(scene.tool().call(call));
     soon(|| running(&word) >= 1).await;
-    cancelled.call_off();
+    cancelled.cancel();
     assert_eq!(&*calling.await.unwrap().error.unwrap().kind, "cancelled");
     soon(|| running(&word) == 0).await;
 }

@@ -149,7 +149,7 @@ fn append(times: u64) {
         owner: Some("me".to_owned()),
         created_at: Timestamp(0),
         parent: None,
-        unless: None,
+        cancel_request_id: None,
         options: Vec::new(),
     };
     let run: Arc<str> = "work".into();

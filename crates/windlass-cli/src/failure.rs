@@ -197,7 +197,7 @@ impl From<RuntimeError> for Failure {
             RuntimeError::Closing
             | RuntimeError::Fenced
             | RuntimeError::JournalConflict(_)
-            | RuntimeError::CalledOff(_)
+            | RuntimeError::CancelledBeforeStart(_)
             | RuntimeError::CallDepth { .. } => Failure::new(Exit::Otherwise, message),
         }
     }

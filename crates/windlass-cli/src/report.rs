@@ -214,7 +214,7 @@ fn iterations_line(plan: &Plan, facts: &LoopFacts, name: &str, looping: &LoopSum
         Reason::Items | Reason::Count => Some(looping.iterations),
         _ => fact.and_then(|fact| fact.max_iterations).or_else(|| defined_max_iterations(plan, name)),
     };
-    let cut_off = fact.map_or(0, |fact| fact.cut_off).min(looping.iterations);
+    let cut_off = fact.map_or(0, |fact| fact.cancelled).min(looping.iterations);
     if looping.failed == 0 && cut_off == 0 {
         return format!("{} {}", text::of(looping.iterations, max_iterations), looping.reason.as_str());
     }

@@ -177,7 +177,7 @@ async fn it_works_and_drains() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancel_kills_what_it_has_started() {
+async fn a_cancel_kills_the_started_processes() {
     let place = Place::new();
     let server = server(&place.path("runs"), 0).await;
     let child = worker(&place, &server.url());

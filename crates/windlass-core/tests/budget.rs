@@ -243,7 +243,7 @@ fn usage_that_makes_no_sense_counts_nothing() {
 }
 
 #[test]
-fn a_job_that_was_called_off_still_says_what_it_has_used() {
+fn a_cancelled_job_still_reports_its_usage() {
     let program = looped(|b, id| {
         let items = range(b, 2);
         let body = b.effect(id, "body", "1");

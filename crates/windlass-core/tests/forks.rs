@@ -102,7 +102,7 @@ proptest! {
         let program = program(seed, Profile::Wild, depth, false);
         let live = whole_run(&program, seed, 0);
         let watch = watched(&live, Watch::failures());
-        let Failures { first, cut, .. } = watch.seen_failures().expect("it was asked for");
+        let Failures { first, cancelled, .. } = watch.seen_failures().expect("it was asked for");
         if live.status() == Status::Failed {
             prop_assert!(first.is_some() || cut.is_some(), "a run that failed has something that failed first");
         }

@@ -211,8 +211,8 @@ fn a_cancelled_pipeline_takes_its_node_along() {
     let program = loop_then_sink(false);
     let mut sim = begun(&program);
     sim.cancel();
-    let called_off = |command: &&Command| matches!(command, Command::CancelWorker { .. });
-    assert_eq!(sim.outputs.last().unwrap().commands.iter().filter(called_off).count(), 3);
+    let is_cancellation = |command: &&Command| matches!(command, Command::CancelWorker { .. });
+    assert_eq!(sim.outputs.last().unwrap().commands.iter().filter(is_cancellation).count(), 3);
     sim.pass(secs(3600));
     assert_eq!((sim.status(), sim.loop_end("pipe.all").0), (Status::Cancelled, "cancelled".to_owned()));
     support::check::check_nothing_left(&sim.state);

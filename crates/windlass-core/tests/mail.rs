@@ -408,7 +408,7 @@ fn a_graph_that_is_tried_again_keeps_what_has_come_for_those_inside() {
 }
 
 #[test]
-fn a_run_that_is_called_off_says_so_of_all_mail() {
+fn cancelling_a_run_drops_all_mail_with_that_reason() {
     for times_out in [false, true] {
         let mut b = Builder::new();
         let root = b.sequence(None, "root", |b, id| {
@@ -582,7 +582,7 @@ fn the_hub_hears_of_every_start_and_end() {
 }
 
 #[test]
-fn the_hub_hears_of_those_that_are_called_off() {
+fn the_hub_gets_a_report_of_cancelled_nodes() {
     let b = reporting(|b, id| {
         let nodes = ["one", "two", "three"].map(|name| b.effect(Some(id), name, "1"));
         let child = |node| Child { node, after: Vec::new(), condition: None, group: None };

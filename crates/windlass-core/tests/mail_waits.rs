@@ -93,7 +93,7 @@ fn nobody_is_waited_for_without_end() {
 }
 
 #[test]
-fn who_is_called_off_while_it_waits_leaves_nothing_behind() {
+fn a_node_cancelled_while_waiting_leaves_nothing_behind() {
     for op in ["settle", "both", "listen"] {
         let mut b = actors(&["hub", "a"]);
         let a = b.plan.nodes.iter().position(|node| &*node.name == "a").unwrap();

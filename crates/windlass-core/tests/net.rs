@@ -285,7 +285,7 @@ fn a_member_that_a_guard_consumes_is_not_waited_for() {
 }
 
 #[test]
-fn the_stop_kind_ends_the_net_and_calls_the_others_off() {
+fn the_stop_kind_ends_the_net_and_cancels_the_other_bodies() {
     let program = net(stop(), |b, id| {
         let payload = output_of(b);
         let quick = Place { arcs: vec![passing_on("stop", payload)], ..worker(b, id, "quick", &["start"]) };

@@ -440,7 +440,7 @@ fn cancelling_graph(tries: u64) -> Program {
 }
 
 #[test]
-fn a_graph_that_calls_its_rest_off_can_be_tried_again() {
+fn a_graph_that_cancels_its_other_children_can_be_retried() {
     let program = cancelling_graph(2);
     let mut sim = begun(&program);
     sim.fail("graph.a");
@@ -590,7 +590,7 @@ fn a_retry_of_a_node_enters_it_as_a_new_generation() {
 }
 
 #[test]
-fn what_is_called_off_when_it_would_be_tried_again_is_not_entered() {
+fn a_node_cancelled_at_its_retry_is_not_entered() {
     for cancelled in [true, false] {
         let mut b = Builder::new();
         let id = b.together(None, "root", |b, id| vec![b.together(id, "a", |b, id| vec![b.effect(id, "work", "0")])]);

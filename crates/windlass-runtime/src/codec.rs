@@ -139,7 +139,7 @@ pub(crate) fn effect_key(root: &str, key: &windlass_core::EffectKey) -> String {
 }
 
 /// The request by which a parent calls its child off.
-pub fn call_off_id(parent: &str) -> std::sync::Arc<str> {
+pub fn cancel_request_id(parent: &str) -> std::sync::Arc<str> {
     format!("cancel:{parent}").into()
 }
 

@@ -320,7 +320,7 @@ impl<A: Adapter> ControlLoop<A> {
         match command {
             Command::QueueEvent(tick) => self.buffer.push_back(tick),
             Command::RunWorker(job) => match self.state.jobs.get(&job.job) {
-                Some(open) if open.cancelled.is_some() => self.confirm_unbegun(&job),
+                Some(open) if open.cancelled.is_some() => self.report_cancelled_before_start(&job),
                 Some(open) if open.is_dispatched_under(job.lease_epoch) && self.is_too_large(&job) => self.refuse_input(&job),
                 Some(open) if open.is_dispatched_under(job.lease_epoch) && holds_any_stored(&job) => return Some(job),
                 Some(open) if open.is_dispatched_under(job.lease_epoch) => {
@@ -351,7 +351,7 @@ impl<A: Adapter> ControlLoop<A> {
     }
 
     /// Called off between the tick that wanted it and now: it is not begun at all.
-    fn confirm_unbegun(&mut self, job: &Job) {
+    fn report_cancelled_before_start(&mut self, job: &Job) {
         let error = ErrorInfo::new("Cancelled", "cancelled", "the task was called off before it began");
         let outcome = TaskOutcome::failure(error);
         self.buffer.push_back(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });

@@ -32,7 +32,7 @@ pub enum RuntimeError {
     #[error("the run `{0}` exists already, and is not the child run that this call would start")]
     ChildExists(String),
     #[error("the run `{0}` was called off before it began")]
-    CalledOff(String),
+    CancelledBeforeStart(String),
     #[error("a stored value ({0}) is missing")]
     MissingBlob(String),
     #[error("the input does not fit the definition: {0}")]

@@ -36,5 +36,5 @@ pub use error::RuntimeError;
 pub use outside::{InputGate, REFERENCE, SecureInput, SecureShape, has_reference, outside, secure_inputs};
 pub use recovery::{RunImage, load, new_state, peek, replay_from, resolve, resolve_up_to};
 pub use report::{FinalReport, StepReport, steps_of};
-pub use tool::{CalledBy, Cancelled, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
+pub use tool::{CalledBy, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
 pub use workers::{Away, RunWorkers, WorkerPool};

@@ -77,7 +77,7 @@ pub struct ToolCall {
     pub resumed: Option<Arc<ResumeData>>,
     /// How the attempt before has failed, for tasks that go by it.
     pub tried: Option<Arc<TriedBefore>>,
-    pub cancelled: Cancelled,
+    pub cancelled: CancelToken,
     /// For what is to be seen outside while the tool works.
     pub publish: EventPublisher,
     /// For a tool that shows life itself: its hold on the job.
@@ -171,7 +171,7 @@ impl ToolCall {
             at: None,
             resumed: None,
             tried: None,
-            cancelled: Cancelled::never(),
+            cancelled: CancelToken::uncancelled(),
             publish: EventPublisher::disconnected(),
             away: None,
         }
@@ -180,28 +180,28 @@ impl ToolCall {
 
 /// Tells a tool that nobody wants its result any more.
 #[derive(Clone)]
-pub struct Cancelled(Arc<CallOff>);
+pub struct CancelToken(Arc<CancelState>);
 
 #[derive(Default)]
-struct CallOff {
-    is_off: AtomicBool,
+struct CancelState {
+    cancelled: AtomicBool,
     notify: Notify,
 }
 
-impl Cancelled {
+impl CancelToken {
     /// A call that nobody has cancelled yet.
-    pub fn never() -> Cancelled {
-        Cancelled(Arc::default())
+    pub fn uncancelled() -> CancelToken {
+        CancelToken(Arc::default())
     }
 
     /// Nobody wants the result any more.
-    pub fn call_off(&self) {
-        self.0.is_off.store(true, Ordering::SeqCst);
+    pub fn cancel(&self) {
+        self.0.cancelled.store(true, Ordering::SeqCst);
         self.0.notify.notify_waiters();
     }
 
     pub fn is_cancelled(&self) -> bool {
-        self.0.is_off.load(Ordering::SeqCst)
+        self.0.cancelled.load(Ordering::SeqCst)
     }
 
     /// Resolves when the call is cancelled; never, if nobody does that.

@@ -18,7 +18,7 @@ use windlass_value::{Duration, Value};
 use crate::adapter::Finalized;
 use crate::codec;
 use crate::taken::Taken;
-use crate::tool::{CalledBy, Cancelled, EventPublisher, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
+use crate::tool::{CalledBy, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
 
 /// How long a worker may be silent before its task is handed to another, unless the engine is told otherwise.
 pub(crate) const DEFAULT_LEASE: std::time::Duration = std::time::Duration::from_secs(30);
@@ -78,7 +78,7 @@ struct TaskLease {
     lease_epoch: u32,
     /// None: whoever has it is outside this process, and others mind whether he lives.
     last_heartbeat: Option<Instant>,
-    cancelled: Cancelled,
+    cancelled: CancelToken,
     task: Option<tokio::task::AbortHandle>,
 }
 
@@ -147,7 +147,7 @@ impl RunWorkers {
             attempt = job.attempt,
             tool = &*job.tool
         );
-        let cancelled = Cancelled::never();
+        let cancelled = CancelToken::uncancelled();
         let call = ToolCall {
             tool: job.tool,
             definition: self.definition.clone(),
@@ -236,7 +236,7 @@ impl RunWorkers {
 
     pub(crate) fn cancel(&self, job: u64) {
         if let Some(lease) = self.leases().get(&job) {
-            lease.cancelled.call_off();
+            lease.cancelled.cancel();
         }
     }
 
@@ -342,7 +342,7 @@ fn begin(tool: &dyn Tool, call: ToolCall) -> Begun {
 async fn hold_lease(
     work: Work,
     timeout: Option<Duration>,
-    mut cancelled: Cancelled,
+    mut cancelled: CancelToken,
     slots: Arc<Semaphore>,
     holder: LeaseHolder,
     reports: mpsc::UnboundedSender<TickKind>,

@@ -329,12 +329,12 @@ async fn id_of_child() -> Arc<str> {
 
 /// The start is under way when the call is called off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_child_that_was_called_off_is_never_made() {
+async fn a_child_cancelled_before_its_start_is_never_created() {
     let (child, (store, world)) = (id_of_child().await, fresh());
     let disk = store.clone();
     let message = windlass_store::InboxRow {
         run: child.clone(),
-        request_id: codec::call_off_id("r"),
+        request_id: codec::cancel_request_id("r"),
         body: Vec::new(),
         at: windlass_value::Timestamp(0),
     };
@@ -342,9 +342,9 @@ async fn a_child_that_was_called_off_is_never_made() {
         // The second commit would make the child.
         if point == (CommitPoint { number: 2, when: CommitMoment::Before }) {
             let row = disk.run("r").expect("readable").expect("there");
-            let call_off = vec![message.clone()];
+            let cancellations = vec![message.clone()];
             let (owner_epoch, expected) = (row.owner_epoch, row.ticks);
-            let batch = RunBatch { run: row.run, owner_epoch, expected, call_off, ..RunBatch::default() };
+            let batch = RunBatch { run: row.run, owner_epoch, expected, cancellations, ..RunBatch::default() };
             disk.append(vec![batch]).expect("written");
         }
     });

@@ -67,13 +67,13 @@ struct Spy<A> {
     log: Arc<Log>,
     flush_fails: bool,
     /// Cancels do not reach the worker.
-    deaf: bool,
+    ignores_cancels: bool,
     now: Option<Arc<dyn Fn() -> Timestamp + Send + Sync>>,
 }
 
 impl<A: Adapter> Spy<A> {
     fn new(inner: A, log: &Arc<Log>) -> Spy<A> {
-        Spy { inner, log: log.clone(), flush_fails: false, deaf: false, now: None }
+        Spy { inner, log: log.clone(), flush_fails: false, ignores_cancels: false, now: None }
     }
 }
 
@@ -147,7 +147,7 @@ impl<A: Adapter> Workers for Spy<A> {
 
     fn cancel_worker(&mut self, job: u64) {
         self.log.add(Step::Cancel(job));
-        if !self.deaf {
+        if !self.ignores_cancels {
             self.inner.workers().cancel_worker(job);
         }
     }
@@ -321,7 +321,7 @@ async fn a_cancelled_iteration_keeps_its_slot_until_its_worker_confirms() {
             "hold": {"type": "scope", "timeout": "PT0.02S", "actions": {
                 "in": {"type": "activity", "inputs": {"activityName": "gate", "input": "@item()"}}}}}}}}"#,
     ));
-    let spy = Spy { deaf: true, ..Spy::new(local, &log) };
+    let spy = Spy { ignores_cancels: true, ..Spy::new(local, &log) };
     let running = tokio::spawn(looping(&program, spy, vec![start()]).run());
     until(|| log.steps().contains(&Step::Cancel(0))).await;
     assert_eq!(log.jobs_after("TimerDue"), Some(1), "the job is called off and still holds its slot");

@@ -93,7 +93,7 @@ async fn a_timeout_of_an_effect_counts_for_each_try() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancel_that_was_kept_comes_before_any_further_effect() {
+async fn a_queued_cancellation_precedes_any_further_effect() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let first = engine(&store, &world);
     let gate = r#"{"type": "activity", "name": "hold", "inputs": {"activityName": "gate", "input": "shut"}}"#;

@@ -180,7 +180,7 @@ async fn cancel_reaches_the_tool_in_flight() {
     let report = end(&mut handle).await;
     assert_eq!(report.status, Status::Cancelled);
     assert_eq!(report.error.as_ref().map(|error| &*error.message), Some("enough"));
-    assert_eq!(world.called_off().iter().map(|path| &**path).collect::<Vec<_>>(), ["first"]);
+    assert_eq!(world.cancelled().iter().map(|path| &**path).collect::<Vec<_>>(), ["first"]);
     assert_eq!(world.call_counts().in_flight, 0);
     assert_eq!(status(&store, "r"), RunStatus::Cancelled);
     // The job was open until its worker had confirmed.
@@ -189,7 +189,7 @@ async fn cancel_reaches_the_tool_in_flight() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_that_waits_for_its_turn_can_be_called_off() {
+async fn a_queued_job_can_be_cancelled() {
     let (store, world) = fresh();
     let engine = engine_with(&store, EngineOptions { max_job_concurrency: 1, ..options(&world) });
     let mut holder = begin(&engine, loom(GATES), "holder").await;
@@ -762,7 +762,7 @@ fn child_of(store: &MemoryStore, parent: &str) -> Option<(String, RunStatus)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancelled_parent_takes_its_child_along() {
+async fn cancelling_a_parent_cancels_its_child() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     let mut handle = begin(&engine, calls_a_gate(&engine), "r").await;
@@ -770,12 +770,12 @@ async fn a_cancelled_parent_takes_its_child_along() {
     engine.request("r", "c", cancel()).expect("kept");
     assert_eq!(end(&mut handle).await.status, Status::Cancelled);
     until(|| child_of(&store, "r").is_some_and(|(_, status)| status == RunStatus::Cancelled)).await;
-    assert_eq!(world.called_off().len(), 1);
+    assert_eq!(world.cancelled().len(), 1);
 }
 
 /// The cancel of the child is in the same commit as the parent's end: a crash right after it cannot lose it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_child_is_cancelled_even_if_the_process_dies_with_its_parents_end() {
+async fn a_child_is_cancelled_even_if_the_process_crashes_after_its_parents_last_commit() {
     let (store, world) = fresh();
     let first = engine(&store, &world);
     let mut handle = begin(&first, calls_a_gate(&first), "r").await;

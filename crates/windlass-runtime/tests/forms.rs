@@ -57,7 +57,7 @@ async fn open_forms_are_rows_until_they_are_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_is_called_off_asks_nobody_any_more() {
+async fn a_cancelled_run_closes_its_forms() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let engine = engine(&store, &world);
     let (hash, _) = engine.add_plan(loom(ASKS)).expect("a plan");

@@ -69,7 +69,7 @@ async fn a_held_run_begins_when_it_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_held_run_can_be_called_off() {
+async fn a_held_run_can_be_cancelled() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let engine = engine(&store, &world);
     let mut run = held(&engine, r#"{"n": 7}"#).await;

@@ -199,7 +199,7 @@ fn creation(store: &MemoryStore, like: &str, plan: windlass_value::BlobHash) -> 
         owner: like.owner,
         created_at: like.created_at,
         parent: None,
-        unless: None,
+        cancel_request_id: None,
         options: like.options,
     };
     let status = windlass_store::StatusChange { status: RunStatus::Running, at: like.changed_at, result: None };

@@ -48,7 +48,7 @@ async fn a_long_loop_ends_and_leaves_its_beginning_and_its_end() {
 
 /// Tools that answer at once leave the loop no moment of rest: it hears its mail all the same.
 #[tokio::test]
-async fn a_run_that_never_rests_can_be_paused_and_called_off() {
+async fn a_run_that_is_always_busy_can_be_paused_and_cancelled() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let engine = unkept(&store, &world);
     let (plan, _) = engine.add_plan(ping_pong()).expect("a plan");

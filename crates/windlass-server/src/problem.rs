@@ -168,7 +168,7 @@ impl From<RuntimeError> for Problem {
             RuntimeError::NoSuchRun(_) | RuntimeError::NoSuchTrigger { .. } => {
                 (StatusCode::NOT_FOUND, codes::NOT_FOUND)
             }
-            RuntimeError::RunExists(_) | RuntimeError::ChildExists(_) | RuntimeError::CalledOff(_) => {
+            RuntimeError::RunExists(_) | RuntimeError::ChildExists(_) | RuntimeError::CancelledBeforeStart(_) => {
                 (StatusCode::CONFLICT, codes::CONFLICT)
             }
             RuntimeError::HasEnded(_) => (StatusCode::CONFLICT, codes::RUN_ENDED),

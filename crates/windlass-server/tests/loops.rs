@@ -88,7 +88,7 @@ fn write_run_with_iterations(store: &dyn Store, iterations: u64) {
         owner: None,
         created_at: Timestamp(0),
         parent: None,
-        unless: None,
+        cancel_request_id: None,
         options: Vec::new(),
     };
     let record = |index: u64| IterationRecord {

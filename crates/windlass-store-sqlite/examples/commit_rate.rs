@@ -124,7 +124,7 @@ fn new_run(run: Arc<str>) -> RunBatch {
         owner: None,
         created_at: Timestamp(0),
         parent: None,
-        unless: None,
+        cancel_request_id: None,
         options: Vec::new(),
     };
     RunBatch { run, epoch: 1, create: Some(create), ..RunBatch::default() }

@@ -41,7 +41,7 @@ fn judge<'b>(transaction: &Transaction<'_>, batch: &'b RunBatch) -> Outcome<Stan
         (Some(_), Some(_)) | (None, None) => return Ok(Standing::Refused(Verdict::Conflict)),
         (Some((_, epoch)), None) if epoch != batch.epoch => return Ok(Standing::Refused(Verdict::Fenced)),
         (Some((number, _)), None) => (Standing::Known(number), head(transaction, number)?),
-        (None, Some(new)) if was_called_off(transaction, &batch.run, new)? => {
+        (None, Some(new)) if was_cancelled(transaction, &batch.run, new)? => {
             return Ok(Standing::Refused(Verdict::Conflict));
         }
         (None, Some(new)) => (Standing::New(new), 0),
@@ -63,8 +63,8 @@ fn head(transaction: &Transaction<'_>, number: i64) -> Outcome<u64> {
     Ok(select.query_row([number], |row| row.get(0)).optional()?.unwrap_or(0))
 }
 
-fn was_called_off(transaction: &Transaction<'_>, run: &Arc<str>, new: &NewRun) -> Outcome<bool> {
-    let Some(request_id) = &new.unless else { return Ok(false) };
+fn was_cancelled(transaction: &Transaction<'_>, run: &Arc<str>, new: &NewRun) -> Outcome<bool> {
+    let Some(request_id) = &new.cancel_request_id else { return Ok(false) };
     let mut select = transaction.prepare_cached("SELECT 1 FROM inbox WHERE run = ?1 AND request_id = ?2")?;
     Ok(select.exists([run, request_id])?)
 }
@@ -146,7 +146,7 @@ fn write(part: Part<'_>, batch: RunBatch) -> Outcome<()> {
         part.status(&batch.run, change)?;
     }
     batch.send.iter().try_for_each(|message| send(part.transaction, message))?;
-    batch.call_off.iter().try_for_each(|message| call_off(part.transaction, message))
+    batch.call_off.iter().try_for_each(|message| cancel(part.transaction, message))
 }
 
 impl Part<'_> {
@@ -306,7 +306,7 @@ fn send(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<()> {
 }
 
 /// For a run that does not exist yet the request alone is remembered, as if it had been consumed: it has nobody to wake.
-fn call_off(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<()> {
+fn cancel(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<()> {
     match find(transaction, &message.run)? {
         Some(_) => send(transaction, message),
         None => consume(transaction, &message.run, std::slice::from_ref(&message.request_id)),

@@ -131,7 +131,7 @@ pub struct NewRun {
     pub created_at: Timestamp,
     pub parent: Option<Arc<str>>,
     /// The request by which it would be called off. If that has come first, the run is not made: a conflict.
-    pub unless: Option<Arc<str>>,
+    pub cancel_request_id: Option<Arc<str>>,
     /// How it is to be run (virtual time and the like), for whoever resumes it.
     pub options: Vec<u8>,
 }

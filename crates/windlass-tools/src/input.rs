@@ -85,36 +85,36 @@ pub(crate) fn plain_text(value: &Value) -> String {
 
 /// Why a call was given up.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Stopped {
+pub(crate) enum CallStopReason {
     Timeout(StdDuration),
     Cancelled,
 }
 
-impl Stopped {
+impl CallStopReason {
     pub(crate) fn error(self, what: &str) -> ErrorInfo {
         match self {
-            Stopped::Timeout(limit) => {
+            CallStopReason::Timeout(limit) => {
                 ErrorInfo::new("timeout", "timeout", format!("{what} did not end within {limit:?}")).hint(
                     "`timeout` says how long it may take; without it, `limits.default_tool_time` in windlass.toml",
                 )
             }
-            Stopped::Cancelled => ErrorInfo::new("Cancelled", "cancelled", format!("{what} was cancelled")),
+            CallStopReason::Cancelled => ErrorInfo::new("Cancelled", "cancelled", format!("{what} was cancelled")),
         }
     }
 }
 
 /// Waits for the work, unless the call is cancelled or its time is over.
-pub(crate) async fn in_time<T>(
+pub(crate) async fn run_with_limit<T>(
     call: &ToolCall,
     limit: StdDuration,
     work: impl Future<Output = T>,
-) -> Result<T, Stopped> {
+) -> Result<T, CallStopReason> {
     let mut cancelled = call.cancelled.clone();
     tokio::select! {
         biased;
-        () = cancelled.wait() => Err(Stopped::Cancelled),
+        () = cancelled.wait() => Err(CallStopReason::Cancelled),
         done = work => Ok(done),
-        () = tokio::time::sleep(limit) => Err(Stopped::Timeout(limit)),
+        () = tokio::time::sleep(limit) => Err(CallStopReason::Timeout(limit)),
     }
 }
 

@@ -18,14 +18,14 @@ use windlass_value::{Duration, Value};
 
 use crate::credentials::{Credential, Credentials, resolve};
 use crate::info::{ToolInfo, field, required};
-use crate::input::{Input, in_time};
+use crate::input::{Input, run_with_limit};
 use crate::outbound::Outbound;
 use crate::registry::Registration;
 use crate::secret::Redactor;
 use crate::sql::script::{self, Piece};
 use crate::sql::{self, OUTPUTS, Table, is_alone_in};
 use failure::Failure;
-use pool::{Busy, Cancelling, Connection, Pools};
+use pool::{Busy, PendingCancel, Connection, Pools};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "postgres",
@@ -133,8 +133,8 @@ impl Inner {
             pieces.extend(script::pieces(entry.sql, &entry.params)?);
         }
         let pool = self.pools.of(facts, &self.options)?;
-        let cancelling = Cancelling::default();
-        let tables = in_time(call, limit, async {
+        let cancelling = PendingCancel::default();
+        let tables = run_with_limit(call, limit, async {
             let mut busy = pool.take(&cancelling).await?;
             let mut done = run_pieces(&mut busy, &pieces, self.options.max_result_bytes).await;
             // Nothing has been done in either case: a second try is the first.
@@ -152,7 +152,7 @@ impl Inner {
         let tables = match tables.await {
             Ok(tables) => tables?,
             Err(stopped) => {
-                cancelling.is_sent().await;
+                cancelling.wait_sent().await;
                 return Err(stopped.error("the statement").into());
             }
         };

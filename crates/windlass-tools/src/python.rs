@@ -13,7 +13,7 @@ use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Duration, Value};
 
 use crate::info::{ToolInfo, field, required};
-use crate::input::{Input, bad, in_time};
+use crate::input::{Input, bad, run_with_limit};
 use crate::process::environment;
 use crate::registry::Registration;
 use crate::secret::call_redaction;
@@ -120,7 +120,7 @@ async fn run(pool: &Pool, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
     let limit = input.limit(call, pool.options.default_timeout)?;
     let mark = answer::Mark::new();
     let request = answer::request(&mark, code, input.object("libs")?, input.object("args")?, input.object("input")?);
-    match in_time(call, limit, pool.ask(&mark, request)).await {
+    match run_with_limit(call, limit, pool.ask(&mark, request)).await {
         Err(stopped) => Err(stopped.error("the Python code")),
         Ok(Ok(line)) => answer::outcome(&line),
         Ok(Err(broken)) => Err(pool_error(pool, broken)),

@@ -15,7 +15,7 @@ use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Duration, Map, Value};
 
 use crate::info::{ToolInfo, field};
-use crate::input::{Input, Stopped, bad, in_time, plain_text};
+use crate::input::{Input, CallStopReason, bad, run_with_limit, plain_text};
 use crate::process::{Group, Kept, environment};
 use crate::registry::Registration;
 use crate::secret::call_redaction;
@@ -118,12 +118,12 @@ async fn run(options: &ShellOptions, call: &ToolCall) -> Result<TaskOutcome, Err
     let mut group = Group::start(command).map_err(|error| cannot_start(&shown, &error))?;
     let stdin = input.given("stdin").map(plain_text).unwrap_or_default();
     let (mut out, mut err) = (Kept::default(), Kept::default());
-    let ended = in_time(call, limit, watch(&mut group, stdin, &mut out, &mut err, options.max_output_bytes)).await;
+    let ended = run_with_limit(call, limit, watch(&mut group, stdin, &mut out, &mut err, options.max_output_bytes)).await;
     group.kill();
     let (status, error) = match ended {
         Ok(Ok(status)) => (Some(status), failed(status, &shown, &err)),
         Ok(Err(error)) => (None, Some(cannot_start(&shown, &error))),
-        Err(stopped @ (Stopped::Timeout(_) | Stopped::Cancelled)) => (None, Some(stopped.error(&shown))),
+        Err(stopped @ (CallStopReason::Timeout(_) | CallStopReason::Cancelled)) => (None, Some(stopped.error(&shown))),
     };
     let mut output = Map::with_capacity(3);
     output.insert("stdout", out.text());

@@ -15,7 +15,7 @@ use windlass_value::{Map, Value, to_json};
 use crate::info::{ToolInfo, field, required};
 use crate::input::bad;
 use crate::registry::Registration;
-use crate::sql::blocking::{self, Session, Stop};
+use crate::sql::blocking::{self, Session, StopSignal};
 use crate::sql::{SqlLimits, Entry, OUTPUTS, Table, in_statement, is_alone_in, too_large};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
@@ -77,12 +77,12 @@ impl Tool for SqliteTool {
 
 async fn run(idle: Arc<Idle>, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
     let bounds = idle.bounds;
-    let work = move |database: &str, entries: &[Entry<'_>], stop: &Stop| {
+    let work = move |database: &str, entries: &[Entry<'_>], stop: &StopSignal| {
         let connection = idle.take(database)?;
         let interrupt = connection.get_interrupt_handle();
-        stop.with(move || interrupt.interrupt());
+        stop.set_interrupt(move || interrupt.interrupt());
         let tables = blocking::transaction(&connection, entries, stop, bounds.max_result_bytes)?;
-        stop.without();
+        stop.clear_interrupt();
         idle.put(database, connection);
         Ok(tables)
     };
@@ -125,7 +125,7 @@ impl Session for Connection {
     fn run(
         &self,
         entry: &Entry<'_>,
-        stop: &Stop,
+        stop: &StopSignal,
         max_result_bytes: usize,
         tables: &mut Vec<Table>,
     ) -> Result<(), ErrorInfo> {

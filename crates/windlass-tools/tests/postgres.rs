@@ -284,7 +284,7 @@ async fn running(tool: &PostgresTool, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_statement_that_nobody_waits_for_is_cancelled_on_the_server() {
+async fn an_abandoned_statement_is_cancelled_on_the_server() {
     let tool = tool();
     let slow = "select pg_sleep(1000)";
     let outcome = ask(&tool, &input(slow, "[]").replacen('{', r#"{"timeout": 0.3, "#, 1)).await;
@@ -298,7 +298,7 @@ async fn a_statement_that_nobody_waits_for_is_cancelled_on_the_server() {
 }
 
 #[test]
-fn the_server_knows_of_the_cancelling_before_the_call_ends() {
+fn the_cancel_request_is_sent_before_the_call_ends() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let reading = runtime();
     let watching = tool();

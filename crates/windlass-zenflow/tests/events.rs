@@ -20,7 +20,7 @@ fn case(document: &str, script: &str) -> Case {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancelled_run_gives_what_its_steps_have_given() {
+async fn a_cancelled_run_outputs_its_completed_steps() {
     let script = Script::new(yaml("script", "replies: {a: fine}"));
     let document = "name: x\nsteps: [{id: a}, {id: b, dependsOn: [a]}]\n";
     let answers = script.tools();

@@ -234,7 +234,7 @@ impl Drop for Falls {
 }
 
 #[tokio::test]
-async fn a_stop_event_calls_the_others_off_and_nothing_more_is_heard_of_them() {
+async fn a_stop_event_cancels_other_steps_and_drops_their_late_events() {
     let world = World::default();
     let workflow = Workflow::builder("stops")
         .step("slow", |ctx: Context, world: Res<World>, _: Begin| async move {
@@ -547,7 +547,7 @@ async fn a_handler_has_a_scope_and_a_budget_and_is_not_for_itself() {
 }
 
 #[tokio::test]
-async fn a_handler_is_not_told_of_timeouts_of_the_run_or_of_cancels() {
+async fn a_handler_does_not_see_run_timeouts_or_cancellation() {
     let world = World::default();
     let workflow = Workflow::builder("handled")
         .timeout(HOUR)

@@ -23,7 +23,7 @@ fn options(base_url: String) -> ChatOptions {
 const INPUT: &str = r#"{"model": "test/m", "messages": [{"role": "user", "content": "x"}]}"#;
 
 #[tokio::test]
-async fn nobody_waits_for_what_is_called_off() {
+async fn a_cancelled_question_ends_at_once() {
     let service = TestService::from_script(r#"{"model": [{"fault": "hang"}]}"#).unwrap();
     let call = ToolCall::alone(parse_json(INPUT).unwrap());
     let question = Question::of(&call.input).unwrap();

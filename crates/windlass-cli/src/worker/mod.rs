@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use windlass_core::ProcessLimits;
-use windlass_runtime::{Cancelled, Tools};
+use windlass_runtime::{CancelToken, Tools};
 use windlass_server::workers::{Ask, Heard, Heartbeat, LeaseRef, Leased, LeasedJob, Leave};
 use windlass_tools::Redactor;
 
@@ -55,9 +55,9 @@ struct HeldLease {
     attempt: u32,
     lease_epoch: AtomicU32,
     /// Nobody wants its result any more.
-    cancelled: Cancelled,
+    cancelled: CancelToken,
     /// It is somebody else's.
-    lost: Cancelled,
+    lost: CancelToken,
 }
 
 impl Worker {
@@ -119,7 +119,7 @@ impl Worker {
         heartbeats.abort();
         let given_back = self.leases().len();
         for lease in self.leases().values() {
-            lease.lost.call_off();
+            lease.lost.cancel();
         }
         let leave = Leave { worker: self.ask.worker.clone() };
         let left: Result<(), Trouble> = self.client.post("leave", &leave, Duration::from_secs(5)).await;
@@ -202,8 +202,8 @@ impl Worker {
             key: job.key.clone(),
             attempt: job.attempt,
             lease_epoch: AtomicU32::new(job.lease_epoch),
-            cancelled: Cancelled::never(),
-            lost: Cancelled::never(),
+            cancelled: CancelToken::uncancelled(),
+            lost: CancelToken::uncancelled(),
         });
         self.leases().insert((job.run.clone(), job.job), lease.clone());
         self.changed.notify_waiters();
@@ -258,8 +258,8 @@ impl Worker {
                 held_lease.lease_epoch.store(lease.lease_epoch, Ordering::SeqCst);
             }
         }
-        heard.cancelled.iter().filter_map(find_lease).for_each(|lease| lease.cancelled.call_off());
-        heard.lost.iter().filter_map(find_lease).for_each(|lease| lease.lost.call_off());
+        heard.cancelled.iter().filter_map(find_lease).for_each(|lease| lease.cancelled.cancel());
+        heard.lost.iter().filter_map(find_lease).for_each(|lease| lease.lost.cancel());
         if heard.drain && !self.draining.swap(true, Ordering::SeqCst) {
             out::note("the server wants this worker to stop");
             self.changed.notify_waiters();

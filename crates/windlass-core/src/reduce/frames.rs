@@ -199,8 +199,8 @@ impl Reducer<'_> {
     pub(crate) fn finish_evaluated(&mut self, id: FrameId, ended: &Ended) -> Result<(), Stop> {
         // It was called off, with nothing inside, while its end was on the agenda.
         let Some(frame) = self.frame_if_live(id) else { return Ok(()) };
-        let called_off = frame.closing.as_ref().filter(|closing| !closing.own).map(|closing| closing.status);
-        if let Some(status) = called_off
+        let cancelled_as = frame.closing.as_ref().filter(|closing| !closing.own).map(|closing| closing.status);
+        if let Some(status) = cancelled_as
             && (status != ended.status || !self.tells_what_it_has(id)?)
         {
             self.close_if_empty(id)?;
@@ -211,14 +211,14 @@ impl Reducer<'_> {
         let tried = Tried { tries, since: Some(started_at), asked: Duration::ZERO };
         if let (Some(retry), Some(error), Status::Failed) = (&node.retry, &ended.error, ended.status)
             && &*error.code != EXCEEDED
-            && called_off.is_none()
+            && cancelled_as.is_none()
             && let Some(wait) = self.retry_after(retry, error, tried, scope, Locals::default())?
         {
             self.enter_anew_after(id, wait, error)?;
             return Ok(());
         }
         let mut ended = ended.clone();
-        let says = called_off.is_some() || matches!(ended.status, Status::Succeeded | Status::Failed);
+        let says = cancelled_as.is_some() || matches!(ended.status, Status::Succeeded | Status::Failed);
         if let Some(expression) = node.output.filter(|_| says) {
             // The node's own outcome is there under its name, before it is kept.
             let usage = usage_of(self.frame(id)?);
@@ -416,7 +416,7 @@ impl Reducer<'_> {
             let open = self.state.jobs.get(&job).ok_or_else(|| no_job(job, "the job of a pipeline"))?;
             // A worker at rest has nothing to stop: it only hears that its lease is over.
             if !open.resting {
-                return self.call_off(job);
+                return self.cancel_job(job);
             }
         }
         let inside = children(&frame.body);
@@ -426,7 +426,7 @@ impl Reducer<'_> {
         {
             self.work.output.commands.push(Command::CancelChild { key: open.key.clone() });
         }
-        self.call_off_child(id)?;
+        self.cancel_child_run(id)?;
         for child in inside {
             self.close(child, Closing::cancelled())?;
         }
@@ -443,7 +443,7 @@ impl Reducer<'_> {
         // It goes on, or is about to be entered anew: nothing calls it off.
         let Some(closing) = frame.closing.as_deref().cloned() else { return Ok(()) };
         if matches!(frame.body, Body::Loop(_)) {
-            return self.loop_called_off(id, closing);
+            return self.loop_cancelled(id, closing);
         }
         let Closing { status, mut error, output, own } = closing;
         let attempts = frame.attempt;
@@ -456,11 +456,11 @@ impl Reducer<'_> {
         {
             error.path = self.task_path(id);
         }
-        self.end_called_off(id, Ended { status, output, error, inputs: Value::Null, attempts, loop_summary: None })
+        self.end_cancelled(id, Ended { status, output, error, inputs: Value::Null, attempts, loop_summary: None })
     }
 
     /// Nothing is left inside. What there is may still have to be put together.
-    pub(crate) fn end_called_off(&mut self, id: FrameId, ended: Ended) -> Checked {
+    pub(crate) fn end_cancelled(&mut self, id: FrameId, ended: Ended) -> Checked {
         match self.tells_what_it_has(id)? {
             true => self.state.agenda.push_back(Item::Finish(id, Box::new(ended))),
             false => self.end(id, ended)?,

@@ -37,7 +37,7 @@ impl Reducer<'_> {
                 Timer::Deadline(frame) => self.deadline(frame)?,
                 Timer::LoopTime(frame) => self.loop_time_over(frame)?,
                 Timer::Alarm(frame) => self.alarm(frame, key)?,
-                Timer::Grace(job) => self.job_gone(job)?,
+                Timer::Grace(job) => self.job_cancelled(job)?,
                 Timer::Budget(frame) => self.budget_time_over(frame)?,
                 Timer::Run => self.run_time_over()?,
             }

@@ -35,7 +35,7 @@ pub struct Failures {
     /// The one that began first. One that was tried again and then went well is none.
     pub first: Option<Failure>,
     /// The first that was called off, by somebody outside or with the run.
-    pub cut: Option<Failure>,
+    pub cancelled: Option<Failure>,
     /// When frames began that failed although all inside them had gone well: by an expression, a rule, a limit. What they
     /// have got does not help them, so it is not to be used again.
     pub spoilt: Vec<Moment>,
@@ -51,7 +51,7 @@ struct Live {
     failed: Option<Failure>,
     /// Of the child that failed last, by its slot: it may be tried again.
     latest: Option<(u64, Failure)>,
-    cut: Option<Failure>,
+    cancelled: Option<Failure>,
     /// The child that ended last.
     last: Option<Failure>,
     /// It could not go on with what its last child gave.
@@ -356,7 +356,7 @@ impl Reducer<'_> {
         }
         let frame = self.frame(id)?;
         let (parent, slot, entered) = (frame.parent, frame.slot, !matches!(frame.body, Body::New));
-        let called_off = frame.closing.as_ref().is_some_and(|closing| !closing.own);
+        let cancelled_from_outside = frame.closing.as_ref().is_some_and(|closing| !closing.own);
         let path = self.path(id);
         // Asked above: there is a watch, and it notes failures.
         let Some(watch) = &mut self.work.watch else { return Ok(()) };
@@ -367,30 +367,30 @@ impl Reducer<'_> {
         let began = if entered { live.began } else { live.began.or(Some(now)) };
         let own = Failure { began, path };
         let mut failed = earlier(live.failed, live.latest.map(|(_, failure)| failure));
-        let mut cut = live.cut;
+        let mut cancelled = live.cancelled;
         match status {
             Status::Failed | Status::TimedOut if failed.is_none() => {
                 let blamed = live.last.filter(|_| live.by_last).unwrap_or_else(|| own.clone());
-                if !called_off && !live.reported && cut.is_none() {
+                if !cancelled_from_outside && !live.reported && cancelled.is_none() {
                     failures.spoilt.extend(blamed.began);
                 }
                 failed = Some(blamed);
             }
-            Status::Cancelled if cut.is_none() => cut = Some(own.clone()),
+            Status::Cancelled if cancelled.is_none() => cancelled = Some(own.clone()),
             // What is to blame for it is known already, or nothing is.
             Status::Failed | Status::TimedOut | Status::Cancelled | Status::Succeeded | Status::Skipped => {}
         }
         let Some(parent) = parent else {
             failures.first = earlier(failures.first.take(), failed);
-            failures.cut = cut;
-            if failures.first.is_none() && failures.cut.is_none() {
+            failures.cancelled = cancelled;
+            if failures.first.is_none() && failures.cancelled.is_none() {
                 failures.first = failures.verdict.take();
             }
             return Ok(());
         };
         let above = failures.live.entry(parent).or_default();
         above.last = Some(own);
-        above.cut = earlier(above.cut.take(), cut);
+        above.cancelled = earlier(above.cancelled.take(), cancelled);
         if let Some(failure) = failed {
             let before = match above.latest.take() {
                 // The same child again: both are what its next try may mend.

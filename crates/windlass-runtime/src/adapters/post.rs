@@ -49,7 +49,7 @@ pub(super) struct Post {
     /// Messages for other runs that go with the next commit.
     messages: Vec<InboxRow>,
     /// Children that are no longer wanted, of which the next commit tells.
-    unwanted: Vec<InboxRow>,
+    child_cancellations: Vec<InboxRow>,
     /// The store needs no word from us any more: the run has ended or was given back, or the store has failed.
     let_go: bool,
     /// Something has been committed since the run came into memory.
@@ -68,7 +68,7 @@ impl Post {
             timer,
             forms: Some(0),
             messages: Vec::new(),
-            unwanted: Vec::new(),
+            child_cancellations: Vec::new(),
             let_go: false,
             begun: false,
         }
@@ -108,7 +108,7 @@ impl Post {
     pub(crate) fn note(&mut self, tick: &Tick, output: &Output) {
         for command in &output.commands {
             if let Command::CancelChild { key } = command {
-                self.unwanted.push(self.cancel_of_child(key, tick.at));
+                self.child_cancellations.push(self.child_cancel_message(key, tick.at));
             }
             // In the same transaction as the tick: a parent sees no reply that could be lost, and loses none.
             if let Command::Reply(reply) = command {
@@ -122,7 +122,7 @@ impl Post {
     pub(crate) fn owes(&self, state: &State) -> bool {
         self.status != Some(self.standing(state))
             || self.forms != Some(state.forms.changes)
-            || !(self.consumed.is_empty() && self.messages.is_empty() && self.unwanted.is_empty())
+            || !(self.consumed.is_empty() && self.messages.is_empty() && self.child_cancellations.is_empty())
     }
 
     /// All that is owed, as a batch for the rest to be added to.
@@ -137,7 +137,7 @@ impl Post {
             blobs,
             consumed: std::mem::take(&mut self.consumed),
             send: self.outgoing_messages(state),
-            call_off: std::mem::take(&mut self.unwanted),
+            call_off: std::mem::take(&mut self.child_cancellations),
             ..self.empty_batch()
         }
     }
@@ -199,8 +199,8 @@ impl Post {
 
     /// A child that is no longer wanted is told so even if this process dies right here. One that does not exist yet is
     /// never made: its start may still be under way, here or in a process that has lost the parent.
-    fn cancel_of_child(&self, key: &EffectKey, at: Timestamp) -> InboxRow {
-        let request = codec::call_off_id(&self.options.run);
+    fn child_cancel_message(&self, key: &EffectKey, at: Timestamp) -> InboxRow {
+        let request = codec::cancel_request_id(&self.options.run);
         let reason = "its parent no longer wants it".into();
         let tick = TickKind::CancelRun { reason, request: Some(request.clone()), by_caller: true };
         let run = codec::child_id(&self.options.run, key).into();

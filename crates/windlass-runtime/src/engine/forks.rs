@@ -146,7 +146,7 @@ impl Engine {
             Ok(_) => Ok(true),
             // It was made meanwhile, or called off before it began.
             Err(RuntimeError::RunExists(_)) if self.inner.store.run(&id)?.is_none() => {
-                Err(RuntimeError::CalledOff(id.to_string()))
+                Err(RuntimeError::CancelledBeforeStart(id.to_string()))
             }
             Err(RuntimeError::RunExists(_)) => self.attach(&id, false, false).await.map(|_| true),
             Err(error) => Err(error),
@@ -250,7 +250,7 @@ impl SourceRun {
     /// Where and when what failed first began. In a run that did not end well by itself, what was called off first.
     fn first_failure(&self) -> Result<(Arc<str>, Moment), RuntimeError> {
         let (failures, kept_from) = self.failures()?;
-        let cut = failures.cut.filter(|_| !matches!(self.row.status, RunStatus::Succeeded | RunStatus::Skipped));
+        let cut = failures.cancelled.filter(|_| !matches!(self.row.status, RunStatus::Succeeded | RunStatus::Skipped));
         let failed = failures.first.or(cut).ok_or_else(|| RuntimeError::NothingFailed(self.row.run.to_string()))?;
         let began = failed.began.ok_or_else(|| self.began_before(&failed.path, kept_from))?;
         Ok((failed.path, began))

@@ -355,7 +355,7 @@ impl Inner {
                 // One that lives in another process sends word of its end all the same.
                 Ok(()) | Err(RuntimeError::Owned { .. } | RuntimeError::Closing) => Ok(()),
                 // Its parent knows.
-                Err(RuntimeError::CalledOff(_)) => Ok(()),
+                Err(RuntimeError::CancelledBeforeStart(_)) => Ok(()),
                 Err(error) if self.waits_for_a_person(&error) => Ok(()),
                 Err(
                     error @ (RuntimeError::NoSuchRun(_)

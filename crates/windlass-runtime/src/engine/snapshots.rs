@@ -127,7 +127,7 @@ impl Engine {
             owner: Some(self.inner.owner.name.clone()),
             created_at: now,
             parent: how.parent.as_ref().map(|(parent, _)| parent.clone()),
-            unless: how.parent.as_ref().map(|(parent, _)| codec::call_off_id(parent)),
+            cancel_request_id: how.parent.as_ref().map(|(parent, _)| codec::cancel_request_id(parent)),
             options: codec::encode(&how),
         };
         let status = standing(&state, false, false);

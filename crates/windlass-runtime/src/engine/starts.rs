@@ -118,7 +118,7 @@ impl Engine {
             owner: Some(self.inner.owner.name.clone()),
             created_at: origin.at,
             parent: options.parent.as_ref().map(|(parent, _)| parent.clone()),
-            unless: options.parent.as_ref().map(|(parent, _)| codec::call_off_id(parent)),
+            cancel_request_id: options.parent.as_ref().map(|(parent, _)| codec::cancel_request_id(parent)),
             options: codec::encode(&how),
         };
         let image = recovery::RunImage::new(recovery::new_state(&run, &program, origin.at));
@@ -162,7 +162,7 @@ impl Engine {
             }
             Err(RuntimeError::RunExists(_)) => {
                 // Somebody else was faster, or the run was called off before it began.
-                let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::CalledOff(run.to_string()))?;
+                let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::CancelledBeforeStart(run.to_string()))?;
                 self.same_run(&row, &program, given, &how, options.watch).await
             }
             Err(error) => Err(error),

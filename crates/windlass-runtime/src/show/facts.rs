@@ -22,7 +22,7 @@ pub struct LoopFact {
     /// The most turns there could be, where that was computed.
     pub max_iterations: Option<u64>,
     /// Turns that had begun and were called off with the loop.
-    pub cut_off: u64,
+    pub cancelled: u64,
 }
 
 /// By the name of the step.
@@ -42,7 +42,7 @@ pub fn loop_facts(
             unknown.push(name);
         }
         if matches!(looping.reason, Reason::Cancelled | Reason::Timeout | Reason::Failed) {
-            facts.entry(name.clone()).or_default().cut_off = cut_off(store, run, name, looping)?;
+            facts.entry(name.clone()).or_default().cancelled = count_cancelled(store, run, name, looping)?;
         }
     }
     for (name, max_iterations) in computed_limits(store, run, unknown)? {
@@ -51,7 +51,7 @@ pub fn loop_facts(
     Ok(facts)
 }
 
-fn cut_off(store: &dyn StoreRead, run: &str, name: &str, looping: &LoopSummary) -> Result<u64, RuntimeError> {
+fn count_cancelled(store: &dyn StoreRead, run: &str, name: &str, looping: &LoopSummary) -> Result<u64, RuntimeError> {
     let from = looping.iterations.saturating_sub(MAX_TRAILING_ITERATIONS);
     // After a crash a turn may have been written twice; the later one counts.
     let mut iterations = BTreeMap::new();

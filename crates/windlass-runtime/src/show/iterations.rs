@@ -163,12 +163,12 @@ pub fn loops_of(
             let heads = store.iteration_headers(run, &path, 0, false, u32::MAX)?;
             let iterations = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
             let last = unpack(store.iterations(run, &path, iterations.saturating_sub(MAX_TRAILING_ITERATIONS), u32::MAX)?)?;
-            let cut_off = last.iter().filter(|iteration| iteration.status == Status::Cancelled).count() as u64;
+            let cancelled = last.iter().filter(|iteration| iteration.status == Status::Cancelled).count() as u64;
             let reason = last.iter().rev().find_map(|iteration| iteration.reason);
             Ok(LoopSeen {
                 iterations: turns: iterations,
                 kept: covered(heads.iter()),
-                failed: covered(heads.iter().filter(|head| head.failed)).saturating_sub(cut_off),
+                failed: covered(heads.iter().filter(|head| head.failed)).saturating_sub(cancelled),
                 reason: reason.or_else(|| ends.get(path.as_str()).copied()),
                 path,
             })

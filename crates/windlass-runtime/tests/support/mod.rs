@@ -75,7 +75,7 @@ pub(crate) struct World(Arc<Shared>);
 struct Shared {
     ledger: Mutex<Vec<Effect>>,
     /// Paths at which a tool saw that it was called off.
-    called_off: Mutex<Vec<Arc<str>>>,
+    cancelled: Mutex<Vec<Arc<str>>>,
     inside: Mutex<CallCounts>,
     gates: watch::Sender<BTreeSet<String>>,
 }
@@ -105,8 +105,8 @@ impl World {
         keys
     }
 
-    pub(crate) fn called_off(&self) -> Vec<Arc<str>> {
-        locked(&self.0.called_off).clone()
+    pub(crate) fn cancelled(&self) -> Vec<Arc<str>> {
+        locked(&self.0.cancelled).clone()
     }
 
     pub(crate) fn call_counts(&self) -> CallCounts {
@@ -203,7 +203,7 @@ impl World {
         tokio::select! {
             biased;
             () = call.cancelled.wait() => {
-                locked(&self.0.called_off).push(call.path.clone());
+                locked(&self.0.cancelled).push(call.path.clone());
                 TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "called off"))
             }
             _ = gates.wait_for(|open| open.contains(&name)) => TaskOutcome::success(Value::from(name)),

@@ -46,7 +46,7 @@ pub(crate) struct Plain {
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Cancel {
+pub(crate) struct CancelRequest {
     /// For whoever looks at the run later.
     pub reason: Option<String>,
     pub request_id: Option<String>,
@@ -147,14 +147,14 @@ pub(crate) async fn resume(
 }
 
 /// Ends a run.
-#[utoipa::path(post, path = "/api/v1/runs/{run}/cancel", tag = "control", request_body = Option<Cancel>, params(("run" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/runs/{run}/cancel", tag = "control", request_body = Option<CancelRequest>, params(("run" = String, Path)),
     responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)))]
 pub(crate) async fn cancel(
     allowed: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
     IdempotencyKey(key): IdempotencyKey,
-    MaybeJson(body): MaybeJson<Cancel>,
+    MaybeJson(body): MaybeJson<CancelRequest>,
 ) -> Result<Response, Problem> {
     let id = request_id("cancel", &allowed.who, key, body.request_id)?;
     let reason = body.reason.unwrap_or_else(|| format!("cancelled by {}", allowed.who.name));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 use windlass_core::{ErrorInfo, TaskOutcome};
-use windlass_runtime::{Cancelled, Tool, ToolCall, ToolFuture, Tools};
+use windlass_runtime::{CancelToken, Tool, ToolCall, ToolFuture, Tools};
 
 use super::dispatcher::{Dispatcher, Look, Offer};
 
@@ -48,7 +48,7 @@ impl Tool for RemoteTool {
 struct Waiting {
     dispatcher: Arc<Dispatcher>,
     offer: Offer,
-    cancelled: Cancelled,
+    cancelled: CancelToken,
 }
 
 impl Drop for Waiting {
@@ -59,7 +59,7 @@ impl Drop for Waiting {
 
 impl Waiting {
     async fn outcome(mut self) -> TaskOutcome {
-        let mut called_off = false;
+        let mut cancel_requested = false;
         loop {
             let until = match self.dispatcher.look(&self.offer.id, self.offer.lease_epoch) {
                 Look::Waits | Look::Gone => None,
@@ -80,8 +80,8 @@ impl Waiting {
                     // Taken out by somebody who has said so to the engine.
                     Err(_) => return std::future::pending().await,
                 },
-                () = self.cancelled.wait(), if !called_off => {
-                    called_off = true;
+                () = self.cancelled.wait(), if !cancel_requested => {
+                    cancel_requested = true;
                     if self.dispatcher.cancel(&offer.id, offer.lease_epoch) {
                         return failure("Cancelled", "cancelled", "the task was called off before a worker had it");
                     }

@@ -44,7 +44,7 @@ async fn if_he_is_gone_another_gets_it_with_the_same_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_told_to_stop_before_the_runs_are_back() {
+async fn no_worker_is_cancelled_before_the_runs_are_adopted() {
     let before = server();
     let _run = before.start("r", one("p")).await;
     let job = before.worker("w").job().await;
@@ -79,7 +79,7 @@ async fn what_comes_anew_after_a_restart_does_not_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_stops_tells_nobody_to_stop() {
+async fn a_stopping_server_cancels_no_worker() {
     let server = server();
     let _run = server.start("r", one("p")).await;
     let (worker, waits) = (server.worker("w"), server.worker("v"));

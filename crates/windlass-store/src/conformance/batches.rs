@@ -13,7 +13,7 @@ pub fn creation(run: &str) -> RunBatch {
         owner: None,
         created_at: Timestamp(1),
         parent: None,
-        unless: None,
+        cancel_request_id: None,
         options: Vec::new(),
     };
     RunBatch { run: run.into(), epoch: 1, create: Some(create), ..RunBatch::default() }

@@ -9,7 +9,7 @@ pub(super) fn check(subject: &mut dyn Subject) {
     consumed_with_its_ticks(subject);
     sent_to_others(subject);
     closed_at_the_end(subject);
-    called_off(subject);
+    cancelled(subject);
     noted_without_a_message(subject);
 }
 
@@ -80,16 +80,16 @@ fn closed_at_the_end(subject: &mut dyn Subject) {
     assert!(unread(&store, "s").is_empty(), "what is sent to a run that has ended is dropped");
 }
 
-fn called_off(subject: &mut dyn Subject) {
+fn cancelled(subject: &mut dyn Subject) {
     let store = subject.store();
     let guarded = |run: &str| {
-        let create = Some(NewRun { unless: Some("off".into()), ..new_run(None) });
+        let create = Some(NewRun { cancel_request_id: Some("off".into()), ..new_run(None) });
         RunBatch { create, ..creation(run) }
     };
     commit(&store, vec![guarded("made")]);
-    let call_off = vec![message("made", "off"), message("unmade", "off"), message("s", "off")];
-    commit(&store, vec![RunBatch { call_off: call_off.clone(), ..ticks("child", 1, 1) }]);
-    commit(&store, vec![RunBatch { call_off, ..ticks("child", 2, 1) }]);
+    let cancellations = vec![message("made", "off"), message("unmade", "off"), message("s", "off")];
+    commit(&store, vec![RunBatch { call_off: cancellations.clone(), ..ticks("child", 1, 1) }]);
+    commit(&store, vec![RunBatch { cancellations, ..ticks("child", 2, 1) }]);
     assert_eq!(unread(&store, "made"), ["off"], "a run that is there is told, once");
     assert!(unread(&store, "unmade").is_empty() && unread(&store, "s").is_empty());
     assert!(!store.with_inbox(9).expect("scan").contains(&"unmade".to_owned()), "there is nobody to wake");

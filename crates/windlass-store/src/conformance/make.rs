@@ -14,7 +14,7 @@ pub(super) fn new_run(owner: Option<&str>) -> NewRun {
         owner: owner.map(str::to_owned),
         created_at: Timestamp(1_000),
         parent: Some("parent".into()),
-        unless: None,
+        cancel_request_id: None,
         options: b"options".to_vec(),
     }
 }

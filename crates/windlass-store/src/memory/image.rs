@@ -69,7 +69,7 @@ impl Image {
         }
         let head = match (self.run(&batch.run), &batch.create) {
             (Some(_), Some(_)) | (None, None) => return Verdict::Conflict,
-            (None, Some(new)) if self.was_called_off(&batch.run, new) => return Verdict::Conflict,
+            (None, Some(new)) if self.was_cancelled(&batch.run, new) => return Verdict::Conflict,
             (None, Some(_)) => 0,
             (Some(run), None) if run.row.owner_epoch != batch.epoch => return Verdict::Fenced,
             (Some(run), None) => run.row.ticks,
@@ -123,13 +123,13 @@ impl Image {
             self.send(message);
         }
         for message in batch.call_off {
-            self.call_off(message);
+            self.cancel(message);
         }
     }
 
-    fn was_called_off(&self, run: &Arc<str>, new: &NewRun) -> bool {
+    fn was_cancelled(&self, run: &Arc<str>, new: &NewRun) -> bool {
         let known = self.requests.get(run);
-        new.unless.as_ref().is_some_and(|request| known.is_some_and(|known| known.contains_key(request)))
+        new.cancel_request_id.as_ref().is_some_and(|request| known.is_some_and(|known| known.contains_key(request)))
     }
 
     fn create(&mut self, run: &Arc<str>, owner_epoch: u64, new: NewRun) {
@@ -225,7 +225,7 @@ impl Image {
     }
 
     /// For a run that does not exist yet the request alone is remembered, as if it had been consumed.
-    fn call_off(&mut self, message: InboxRow) {
+    fn cancel(&mut self, message: InboxRow) {
         match self.run(&message.run).is_some() {
             true => self.send(message),
             false => self.consume(&message.run, &message.request_id),

@@ -17,7 +17,7 @@ fn inner() -> Inner {
 }
 
 #[tokio::test]
-async fn ends_when_cancelled_while_the_server_thinks() {
+async fn a_call_ends_when_cancelled_while_waiting_for_the_reply() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let call = call(format!("http://{}/x", listener.local_addr().unwrap()));
     let (cancel, cancelled) = oneshot::channel();
@@ -35,7 +35,7 @@ async fn ends_when_cancelled_while_the_server_thinks() {
 }
 
 #[tokio::test]
-async fn sends_nothing_when_cancelled_before() {
+async fn a_call_cancelled_before_it_starts_sends_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let call = call(format!("http://{}/x", listener.local_addr().unwrap()));
     let inner = inner();

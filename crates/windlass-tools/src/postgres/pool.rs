@@ -56,7 +56,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) async fn take(self: &Arc<Pool>, cancelling: &Cancelling) -> Result<Busy, Failure> {
+    pub(super) async fn take(self: &Arc<Pool>, cancelling: &PendingCancel) -> Result<Busy, Failure> {
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| Failure::lost("the pool is closed"))?;
         let kept = self.idle();
         let connection = match kept {
@@ -104,19 +104,19 @@ impl Pool {
 }
 
 /// How long a call that is given up waits for its cancel request to be with the server.
-const CANCEL_MAX: StdDuration = StdDuration::from_secs(1);
+const MAX_CANCEL_WAIT: StdDuration = StdDuration::from_secs(1);
 
 /// The cancel request of a call that was given up.
 #[derive(Clone, Default)]
-pub(super) struct Cancelling(Arc<Mutex<Option<JoinHandle<()>>>>);
+pub(super) struct PendingCancel(Arc<Mutex<Option<JoinHandle<()>>>>);
 
-impl Cancelling {
+impl PendingCancel {
     /// Whoever hears that the call is given up may end the program at once: the server must know before.
-    pub(super) async fn is_sent(&self) {
+    pub(super) async fn wait_sent(&self) {
         let sending = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(sending) = sending {
             // Goes on by itself if it takes longer.
-            let _ = tokio::time::timeout(CANCEL_MAX, sending).await;
+            let _ = tokio::time::timeout(MAX_CANCEL_WAIT, sending).await;
         }
     }
 }
@@ -125,7 +125,7 @@ impl Cancelling {
 pub(super) struct Busy {
     connection: Option<Connection>,
     pool: Arc<Pool>,
-    cancelling: Cancelling,
+    cancelling: PendingCancel,
     _slot: OwnedSemaphorePermit,
 }
 

@@ -12,12 +12,12 @@ use windlass_runtime::ToolCall;
 use windlass_value::{Duration, Value};
 
 use super::{Entry, Table};
-use crate::input::{Input, Stopped, bad, in_time};
+use crate::input::{Input, CallStopReason, bad, run_with_limit};
 
 /// How long until what still runs is interrupted again.
-const AGAIN: StdDuration = StdDuration::from_millis(50);
+const INTERRUPT_INTERVAL: StdDuration = StdDuration::from_millis(50);
 /// How often, before the call is given up while it still runs.
-const AGAIN_MAX: usize = 20;
+const MAX_INTERRUPTS: usize = 20;
 
 /// A connection that runs statements while its thread waits.
 pub(crate) trait Session {
@@ -31,7 +31,7 @@ pub(crate) trait Session {
     fn run(
         &self,
         entry: &Entry<'_>,
-        stop: &Stop,
+        stop: &StopSignal,
         max_result_bytes: usize,
         tables: &mut Vec<Table>,
     ) -> Result<(), ErrorInfo>;
@@ -39,36 +39,36 @@ pub(crate) trait Session {
 
 /// Tells the thread that nobody waits any more.
 #[derive(Clone, Default)]
-pub(crate) struct Stop(Arc<Told>);
+pub(crate) struct StopSignal(Arc<StopState>);
 
 #[derive(Default)]
-struct Told {
-    is_over: AtomicBool,
+struct StopState {
+    is_stopped: AtomicBool,
     interrupt: Mutex<Option<Box<dyn Fn() + Send>>>,
 }
 
-impl Stop {
+impl StopSignal {
     /// From now on there is something to interrupt.
-    pub(crate) fn with(&self, interrupt: impl Fn() + Send + 'static) {
+    pub(crate) fn set_interrupt(&self, interrupt: impl Fn() + Send + 'static) {
         *self.0.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(interrupt));
     }
 
     /// From now on there is nothing to interrupt: the connection may become another call's.
     #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "only some connections are kept"))]
-    pub(crate) fn without(&self) {
+    pub(crate) fn clear_interrupt(&self) {
         *self.0.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Between two statements nothing runs that could be interrupted: the thread asks.
     pub(crate) fn check(&self) -> Result<(), ErrorInfo> {
-        match self.0.is_over.load(Ordering::Acquire) {
-            true => Err(Stopped::Cancelled.error("the statement")),
+        match self.0.is_stopped.load(Ordering::Acquire) {
+            true => Err(CallStopReason::Cancelled.error("the statement")),
             false => Ok(()),
         }
     }
 
     fn stop(&self) {
-        self.0.is_over.store(true, Ordering::Release);
+        self.0.is_stopped.store(true, Ordering::Release);
         if let Some(interrupt) = &*self.0.interrupt.lock().unwrap_or_else(PoisonError::into_inner) {
             interrupt();
         }
@@ -76,18 +76,18 @@ impl Stop {
 }
 
 /// Work that is stopped when nobody waits for it any more.
-struct Watched {
+struct WatchedCall {
     work: JoinHandle<Result<Value, ErrorInfo>>,
-    stop: Stop,
+    stop: StopSignal,
 }
 
-impl Watched {
+impl WatchedCall {
     /// Stops it, and waits a little until it has ended: the next try should not meet this one. If all was done already,
     /// its result is the truth.
-    async fn end(&mut self) -> Option<Value> {
-        for _ in 0..AGAIN_MAX {
+    async fn stop_and_wait(&mut self) -> Option<Value> {
+        for _ in 0..MAX_INTERRUPTS {
             self.stop.stop();
-            if let Ok(ended) = tokio::time::timeout(AGAIN, &mut self.work).await {
+            if let Ok(ended) = tokio::time::timeout(INTERRUPT_INTERVAL, &mut self.work).await {
                 return ended.ok()?.ok();
             }
         }
@@ -95,7 +95,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedCall {
     fn drop(&mut self) {
         if self.work.is_finished() {
             return;
@@ -109,7 +109,7 @@ impl Drop for Watched {
             runtime.spawn(async move {
                 while !work.is_finished() {
                     stop.stop();
-                    tokio::time::sleep(AGAIN).await;
+                    tokio::time::sleep(INTERRUPT_INTERVAL).await;
                 }
             });
         }
@@ -124,25 +124,25 @@ pub(crate) async fn call<W>(
     work: W,
 ) -> Result<TaskOutcome, ErrorInfo>
 where
-    W: FnOnce(&str, &[Entry<'_>], &Stop) -> Result<Vec<Table>, ErrorInfo> + Send + 'static,
+    W: FnOnce(&str, &[Entry<'_>], &StopSignal) -> Result<Vec<Table>, ErrorInfo> + Send + 'static,
 {
     let input = Input::of(tool, &call.input)?;
     let limit = input.limit(call, timeout)?;
     input.text("database")?.ok_or_else(|| bad(format!("`{tool}` has no `database`")))?;
     super::entries(&input)?;
-    let (whole, stop) = (call.input.clone(), Stop::default());
-    let told = stop.clone();
+    let (whole, stop) = (call.input.clone(), StopSignal::default());
+    let thread_stop = stop.clone();
     let work = tokio::task::spawn_blocking(move || {
         let input = Input::of(tool, &whole)?;
         let database = input.text("database")?.unwrap_or_default();
-        let tables = work(database, &super::entries(&input)?, &told)?;
+        let tables = work(database, &super::entries(&input)?, &thread_stop)?;
         Ok(super::result(tables, super::is_numbered(&input)))
     });
-    let mut watched = Watched { work, stop };
-    match in_time(call, limit, &mut watched.work).await {
+    let mut watched = WatchedCall { work, stop };
+    match run_with_limit(call, limit, &mut watched.work).await {
         Ok(Ok(result)) => result.map(TaskOutcome::success),
         Ok(Err(_)) => Err(ErrorInfo::new("Panic", "tool", "the statement's thread ended without an answer")),
-        Err(stopped) => watched.end().await.map(TaskOutcome::success).ok_or_else(|| stopped.error("the statement")),
+        Err(stopped) => watched.stop_and_wait().await.map(TaskOutcome::success).ok_or_else(|| stopped.error("the statement")),
     }
 }
 
@@ -150,7 +150,7 @@ where
 pub(crate) fn transaction<S: Session>(
     session: &S,
     entries: &[Entry<'_>],
-    stop: &Stop,
+    stop: &StopSignal,
     max_result_bytes: usize,
 ) -> Result<Vec<Table>, ErrorInfo> {
     let together = !entries.iter().any(S::is_alone);
@@ -173,7 +173,7 @@ pub(crate) fn transaction<S: Session>(
 fn all<S: Session>(
     session: &S,
     entries: &[Entry<'_>],
-    stop: &Stop,
+    stop: &StopSignal,
     max_result_bytes: usize,
 ) -> Result<Vec<Table>, ErrorInfo> {
     let mut tables = Vec::new();

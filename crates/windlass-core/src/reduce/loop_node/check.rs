@@ -124,13 +124,13 @@ impl Reducer<'_> {
             let checked = self.check_stop(id, looping, outcome, scope, &mut checks);
             checks.or_failed(checked)?;
         }
-        let called_off = ending && outcome.status == Status::Cancelled;
-        if let Some(records) = looping.records.as_ref().filter(|_| !called_off) {
+        let cancelled = ending && outcome.status == Status::Cancelled;
+        if let Some(records) = looping.records.as_ref().filter(|_| !cancelled) {
             let record = self.eval_with(records.value, scope, Locals { iteration_ended: true, ..Locals::default() });
             checks.record = checks.left_behind(record, ending)?.unwrap_or_default();
         }
         let listed = matches!(looping.collect, Collect::List | Collect::Stats);
-        if let Some(entry) = looping.entry.filter(|_| listed && !called_off) {
+        if let Some(entry) = looping.entry.filter(|_| listed && !cancelled) {
             let names = entry_names(outcome);
             let entry = self.eval_with(entry, scope, Locals { names: Some(&names), ..Locals::default() });
             checks.entry = checks.left_behind(entry, ending)?;

@@ -35,9 +35,9 @@ impl Reducer<'_> {
     }
 
     /// The loop was called off from outside; what it has is kept.
-    pub(in crate::reduce) fn loop_called_off(&mut self, id: FrameId, closing: Closing) -> Checked {
+    pub(in crate::reduce) fn loop_cancelled(&mut self, id: FrameId, closing: Closing) -> Checked {
         let attempts = self.frame(id)?.attempt;
-        let reason = called_off_because(&closing);
+        let reason = cancel_reason(&closing);
         let was_concluded = std::mem::replace(&mut self.loop_frame_mut(id)?.concluded, true);
         let (looping, _) = self.loop_frame(id)?;
         let summary = Some(self.loop_summary(id, looping, reason)?);
@@ -49,7 +49,7 @@ impl Reducer<'_> {
         if let Some(error) = error.as_mut().filter(|error| error.path.is_empty()) {
             error.path = self.path(id);
         }
-        self.end_called_off(id, Ended { status, output, error, inputs: Value::Null, attempts, loop_summary: turns: summary })
+        self.end_cancelled(id, Ended { status, output, error, inputs: Value::Null, attempts, loop_summary: turns: summary })
     }
 
     /// How a loop that stopped for this reason ends.
@@ -121,7 +121,7 @@ impl Reducer<'_> {
     }
 }
 
-pub(super) fn called_off_because(closing: &Closing) -> Reason {
+pub(super) fn cancel_reason(closing: &Closing) -> Reason {
     let timed_out = closing.error.as_ref().is_some_and(|error| &*error.kind == "timeout");
     if timed_out || closing.status == Status::TimedOut { Reason::Timeout } else { Reason::Cancelled }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use windlass_value::{Duration, Timestamp, Value};
 
 use super::check::Checks;
-use super::end::called_off_because;
+use super::end::cancel_reason;
 use super::judge::judge_for;
 use super::limits::{goes_on, limit_reached};
 use crate::plan::{Loop, Source, IterationFailure};
@@ -183,13 +183,13 @@ impl Reducer<'_> {
         let quiet = loop_quiet || (index >= quiet_from && self.program.facts(looping.body).computes_only);
         let body = self.loop_frame_mut(id)?;
         // An iteration that the loop calls off says nothing about how the loop ends.
-        let called_off = outcome.status == Status::Cancelled && (closing || body.stopping.is_some());
-        let bad = outcome.status.is_bad() && !called_off;
+        let cancelled = outcome.status == Status::Cancelled && (closing || body.stopping.is_some());
+        let bad = outcome.status.is_bad() && !cancelled;
         body.iterations.remove(&index);
         body.ended += 1;
         body.failed += u64::from(bad);
-        body.cancelled += u64::from(called_off);
-        if !called_off && body.last_index.is_none_or(|last| index >= last) {
+        body.cancelled += u64::from(cancelled);
+        if !cancelled && body.last_index.is_none_or(|last| index >= last) {
             body.last_index = Some(index);
             body.last_status = Some(outcome.status);
             body.last_error = outcome.error.clone();
@@ -253,7 +253,7 @@ impl Reducer<'_> {
             return Ok(None);
         }
         if let Some(closing) = &frame.closing {
-            return Ok(Some(called_off_because(closing)));
+            return Ok(Some(cancel_reason(closing)));
         }
         let (_, body) = self.loop_frame(id)?;
         let decided = checks.stop.or(body.stopping);
@@ -298,7 +298,7 @@ impl Reducer<'_> {
             body.cause = checks.error;
             let finish = matches!(looping.on_iteration_failure, IterationFailure::Stop { running_finish: true });
             if live > 0 && !finish {
-                self.call_off_iterations(id)?;
+                self.cancel_iterations(id)?;
             }
         }
         let (_, body) = self.loop_frame(id)?;
@@ -313,7 +313,7 @@ impl Reducer<'_> {
         self.delay_or_go_on(id, checks.delay)
     }
 
-    pub(super) fn call_off_iterations(&mut self, id: FrameId) -> Checked {
+    pub(super) fn cancel_iterations(&mut self, id: FrameId) -> Checked {
         let (_, body) = self.loop_frame(id)?;
         for child in body.iterations.values().map(LiveIteration::frame).collect::<Vec<_>>() {
             self.close(child, Closing::cancelled())?;

@@ -68,7 +68,7 @@ impl Reducer<'_> {
         self.clear_alarm(id)?;
         let body = self.loop_frame_mut(id)?;
         body.stopping.get_or_insert(reason);
-        self.call_off_iterations(id)?;
+        self.cancel_iterations(id)?;
         self.state.agenda.push_back(Item::NextIteration(id));
         Ok(())
     }

@@ -150,7 +150,7 @@ impl Reducer<'_> {
     }
 
     /// The task is no longer wanted; until its worker confirms, or has had its grace, it keeps its slot.
-    pub(in crate::reduce) fn call_off(&mut self, job: u64) -> Checked {
+    pub(in crate::reduce) fn cancel_job(&mut self, job: u64) -> Checked {
         let key = self.set_timer(self.now() + self.program.limits.cancel_grace, Timer::Grace(job));
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that is called off"))?;
         open.cancelled = Some(key);
@@ -159,7 +159,7 @@ impl Reducer<'_> {
     }
 
     /// A cancelled job is no longer waited for: its worker has confirmed, or has had its grace.
-    pub(in crate::reduce) fn job_gone(&mut self, job: u64) -> Checked {
+    pub(in crate::reduce) fn job_cancelled(&mut self, job: u64) -> Checked {
         let frame = self.close_job(job)?;
         self.forget_job(frame)?;
         self.close_if_empty(frame)

@@ -141,7 +141,7 @@ impl Reducer<'_> {
     }
 
     /// A child run that a task waits for is not wanted without it.
-    pub(in crate::reduce) fn call_off_child(&mut self, id: FrameId) -> Checked {
+    pub(in crate::reduce) fn cancel_child_run(&mut self, id: FrameId) -> Checked {
         if let Some(PendingWait::Child { call }) = self.pending_wait(id)? {
             let open = self.state.calls.get(call).ok_or_else(|| no_call(*call, "the one that a task waits for"))?;
             self.work.output.commands.push(Command::CancelChild { key: open.key.clone() });

@@ -13,7 +13,7 @@ use crate::reduce::impossible::Checked;
 impl Reducer<'_> {
     pub(super) fn lease_lost(&mut self, job: u64, lease_epoch: u32) -> Checked {
         match self.state.jobs.get(&job) {
-            Some(open) if open.job.lease_epoch == lease_epoch && open.cancelled.is_some() => self.job_gone(job),
+            Some(open) if open.job.lease_epoch == lease_epoch && open.cancelled.is_some() => self.job_cancelled(job),
             // It had reported: nothing is lost but the worker.
             Some(open) if open.job.lease_epoch == lease_epoch && open.resting => self.return_lease(job),
             Some(open) if open.job.lease_epoch == lease_epoch => {

@@ -16,11 +16,11 @@ impl Reducer<'_> {
     pub(super) fn restart(&mut self) -> Checked {
         self.state.free_workers.clear();
         self.state.workers = 0;
-        let called_off: Vec<u64> =
+        let cancelled: Vec<u64> =
             self.state.jobs.iter().filter(|(_, open)| open.cancelled.is_some()).map(|(job, _)| *job).collect();
-        for job in called_off {
+        for job in cancelled {
             // Its worker is gone with the process: nobody is left to confirm.
-            self.job_gone(job)?;
+            self.job_cancelled(job)?;
         }
         self.return_resting_leases()?;
         self.state.free_workers.clear();

@@ -25,7 +25,7 @@ impl Reducer<'_> {
         self.frame(frame)?;
         self.settle_job(job, Some(outcome))?;
         if cancelled {
-            return self.job_gone(job);
+            return self.job_cancelled(job);
         }
         self.watch_report(frame, outcome);
         self.rest_job(job)?;

@@ -182,7 +182,7 @@ impl Reducer<'_> {
     /// Some of those who would get mail now.
     fn known(&self) -> Checked<Vec<Arc<str>>> {
         let alive = self.state.mail.by_address.values().flatten();
-        let alive = alive.filter(|id| !self.is_called_off(**id)).map(|id| self.address_of(*id));
+        let alive = alive.filter(|id| !self.is_cancelled(**id)).map(|id| self.address_of(*id));
         let mut known: Vec<Arc<str>> = alive.take(MAX_KNOWN_LISTED).collect();
         for (node, shown) in self.program.addresses().all() {
             if known.len() >= MAX_KNOWN_LISTED {
@@ -199,16 +199,16 @@ impl Reducer<'_> {
     /// The mailbox at exactly this address, if its owner is alive.
     pub(super) fn living_at(&self, address: &str) -> Option<FrameId> {
         let end = last_first(&normalised(address));
-        self.state.mail.by_end.get(&*end)?.iter().copied().find(|id| !self.is_called_off(*id))
+        self.state.mail.by_end.get(&*end)?.iter().copied().find(|id| !self.is_cancelled(*id))
     }
 
     /// At most one more than are ever told of.
     fn alive<'f>(&self, ids: impl Iterator<Item = &'f FrameId>) -> Vec<FrameId> {
-        ids.copied().filter(|id| !self.is_called_off(*id)).take(MAX_KNOWN_LISTED + 1).collect()
+        ids.copied().filter(|id| !self.is_cancelled(*id)).take(MAX_KNOWN_LISTED + 1).collect()
     }
 
     /// It will not be entered anew, and reads nothing any more.
-    fn is_called_off(&self, id: FrameId) -> bool {
+    fn is_cancelled(&self, id: FrameId) -> bool {
         let closing = self.state.frames.get(id).and_then(|frame| frame.closing.as_ref());
         closing.is_some_and(|closing| !closing.own)
     }
@@ -233,7 +233,7 @@ impl Reducer<'_> {
             settled @ (Standing::NotBegun | Standing::Ended | Standing::Never(_)) => return Ok(settled),
         };
         match self.frame_if_live(above) {
-            Some(frame) if !self.is_called_off(above) => self.standing_in(above, frame, node, iterations),
+            Some(frame) if !self.is_cancelled(above) => self.standing_in(above, frame, node, iterations),
             // What is called off enters nothing any more; what has ended may be listed until its parent hears of it.
             Some(_) | None => Ok(Standing::Ended),
         }
