@@ -36,7 +36,7 @@ fn numbers(events: &[Event]) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn two_readers_see_the_same_and_one_that_comes_back_misses_nothing() {
+async fn all_readers_see_the_same_events_and_a_returning_reader_misses_none() {
     for keep in KEEPS {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
         let engine = engine(&store, &world, keep, 10_000);
@@ -84,7 +84,7 @@ async fn a_slow_reader_sees_a_hundred_thousand_events() {
 }
 
 #[tokio::test]
-async fn what_memory_no_longer_holds_is_told_of_once() {
+async fn trimmed_events_are_reported_once() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let engine = engine(&store, &world, Keep::Nothing, 10);
     let (plan, _) = engine.add_plan(ping_pong()).expect("a plan");

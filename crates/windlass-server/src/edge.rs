@@ -23,7 +23,7 @@ use crate::auth::{Declared, Peer, Scope, Seat};
 use crate::problem::codes;
 use crate::rate::too_many;
 use crate::{App, Problem, proxies};
-use bodies::{AtEnd, Ending, Watched};
+use bodies::{AtEnd, ClosableStreamBody, Watched};
 
 /// When a server that stops may be back.
 const RETRY_AFTER_S: u64 = 5;
@@ -320,12 +320,12 @@ fn stream(app: &App, passed: &Passed, answer: Response) -> Response {
         return too_many("streams with this token", Duration::from_secs(5), "max_streams_per_token").into_response();
     };
     let notice = Bytes::from_static(if kind(&answer).starts_with(SSE) { CLOSING_SSE } else { CLOSING_LINE });
-    let over = Box::pin(until_over(app.clone(), seat));
-    answer.map(|body| Body::new(Ending::new(body, notice, over, counted)))
+    let end_signal = Box::pin(until_stream_must_end(app.clone(), seat));
+    answer.map(|body| Body::new(ClosableStreamBody::new(body, notice, end_signal, counted)))
 }
 
 /// Until the server wants to stop, or the token is nobody's any more: a stream lives no longer than what opened it.
-async fn until_over(app: App, seat: Arc<Seat>) {
+async fn until_stream_must_end(app: App, seat: Arc<Seat>) {
     let mut draining = app.draining();
     loop {
         let drained = draining.wait_for(|draining| *draining);

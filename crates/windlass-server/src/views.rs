@@ -8,8 +8,8 @@ use tokio::sync::Semaphore;
 use windlass_core::State;
 
 use crate::paint::Painters;
-use crate::streams::changes::Changes;
-use crate::streams::{Hubs, Shelf};
+use crate::streams::changes::RunChangeFeed;
+use crate::streams::{EventFanOuts, EventPageCache};
 use crate::{App, Problem};
 
 /// Calls of the store at once: enough for a disk, too few to starve whoever commits.
@@ -32,9 +32,9 @@ pub struct Views {
     reads: Arc<Semaphore>,
     writes: Arc<Semaphore>,
     long: Arc<Semaphore>,
-    pub(crate) hubs: Hubs,
-    pub(crate) shelf: Shelf,
-    pub(crate) changes: Changes,
+    pub(crate) fan_outs: EventFanOuts,
+    pub(crate) page_cache: EventPageCache,
+    pub(crate) changes: RunChangeFeed,
     pub painters: Painters,
     pub(crate) sweeping: Sweeping,
 }
@@ -67,9 +67,9 @@ impl Default for Views {
             reads: Arc::new(Semaphore::new(MAX_STORE_READS)),
             writes: Arc::new(Semaphore::new(MAX_STORE_WRITES)),
             long: Arc::new(Semaphore::new(MAX_LONG_CALLS)),
-            hubs: Hubs::default(),
-            shelf: Shelf::default(),
-            changes: Changes::default(),
+            fan_outs: EventFanOuts::default(),
+            page_cache: EventPageCache::default(),
+            changes: RunChangeFeed::default(),
             painters: Painters::default(),
             sweeping: Sweeping::default(),
         }

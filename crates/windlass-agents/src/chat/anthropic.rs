@@ -4,7 +4,7 @@ use windlass_value::{Map, Value, to_json};
 
 use super::ToolSpec;
 use super::answer::{Answer, Call, Stop, Usage, past_arguments};
-use super::openai::Said;
+use super::openai::ReplyDelta;
 use super::question::{Message, Part, Question};
 use super::service::Chosen;
 
@@ -166,26 +166,26 @@ impl Assembly {
         Usage { input, output, total: input.saturating_add(output), cache_read, cache_write, ..Usage::default() }
     }
 
-    pub(super) fn event(&mut self, event: &Value) -> Said {
+    pub(super) fn event(&mut self, event: &Value) -> ReplyDelta {
         let index = event.get("index").and_then(Value::as_int);
         match event.get("type").and_then(Value::as_str).unwrap_or_default() {
             "message_start" => {
                 self.head(event.get("message").unwrap_or(&Value::Null));
-                Said::default()
+                ReplyDelta::default()
             }
             "content_block_start" => self.block(index, event.get("content_block").unwrap_or(&Value::Null)),
             "content_block_delta" => self.delta(index, event.get("delta").unwrap_or(&Value::Null)),
             "message_delta" => {
                 self.count(event.get("usage"));
                 self.stop(event.get("delta").and_then(|delta| delta.get("stop_reason")));
-                Said::default()
+                ReplyDelta::default()
             }
             "message_stop" => {
                 self.is_done = true;
-                Said::default()
+                ReplyDelta::default()
             }
             // Signs of life, and what later versions may add.
-            _ => Said::default(),
+            _ => ReplyDelta::default(),
         }
     }
 
@@ -208,12 +208,12 @@ impl Assembly {
         set(&mut self.usage.cache_write, "cache_creation_input_tokens");
     }
 
-    fn block(&mut self, index: Option<i64>, block: &Value) -> Said {
+    fn block(&mut self, index: Option<i64>, block: &Value) -> ReplyDelta {
         let field = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default();
         match field("type") {
             "text" => {
                 self.content.push_str(field("text"));
-                Said { text: field("text").to_owned(), ..Said::default() }
+                ReplyDelta { text: field("text").to_owned(), ..ReplyDelta::default() }
             }
             "tool_use" => {
                 // In a stream they follow piece by piece.
@@ -221,27 +221,27 @@ impl Assembly {
                 let arguments = input.map(to_json).unwrap_or_default();
                 let call = Call { id: field("id").to_owned(), name: field("name").to_owned(), arguments };
                 self.calls.push((index, call));
-                Said::default()
+                ReplyDelta::default()
             }
-            _ => Said::default(),
+            _ => ReplyDelta::default(),
         }
     }
 
-    fn delta(&mut self, index: Option<i64>, delta: &Value) -> Said {
+    fn delta(&mut self, index: Option<i64>, delta: &Value) -> ReplyDelta {
         let field = |name: &str| delta.get(name).and_then(Value::as_str).unwrap_or_default();
         match field("type") {
             "text_delta" => {
                 self.content.push_str(field("text"));
-                Said { text: field("text").to_owned(), ..Said::default() }
+                ReplyDelta { text: field("text").to_owned(), ..ReplyDelta::default() }
             }
             "input_json_delta" => {
                 if let Some((_, call)) = self.calls.iter_mut().rfind(|(at, _)| *at == index) {
                     call.arguments.push_str(field("partial_json"));
                 }
-                Said::default()
+                ReplyDelta::default()
             }
-            "thinking_delta" => Said { reasoning: field("thinking").to_owned(), ..Said::default() },
-            _ => Said::default(),
+            "thinking_delta" => ReplyDelta { reasoning: field("thinking").to_owned(), ..ReplyDelta::default() },
+            _ => ReplyDelta::default(),
         }
     }
 

@@ -185,10 +185,10 @@ impl Exchange<'_> {
         let mut reading = Reading::new(self.chosen);
         loop {
             let piece = match deltas.due() {
-                None => opened.piece().await,
+                None => opened.next_chunk().await,
                 Some(due) => tokio::select! {
                     biased;
-                    piece = opened.piece() => piece,
+                    piece = opened.next_chunk() => piece,
                     () = tokio::time::sleep_until(due) => {
                         deltas.flush(false, Instant::now());
                         continue;
@@ -203,7 +203,7 @@ impl Exchange<'_> {
             }
             if reading.is_over() {
                 // With its end read the connection can be used again; a service that never ends is not waited for.
-                let _ = tokio::time::timeout(END, opened.piece()).await;
+                let _ = tokio::time::timeout(END, opened.next_chunk()).await;
                 return reading.finish(&mut deltas);
             }
         }
@@ -281,7 +281,7 @@ impl<'a> Reading<'a> {
         if let Some(error) = failure::reported(self.chosen, &data) {
             return Err(self.failed(error));
         }
-        let said = match &mut self.assembly {
+        let delta = match &mut self.assembly {
             Assembly::OpenAi(assembly) => assembly.chunk(&data),
             Assembly::Anthropic(assembly) => {
                 self.is_over = data.get("type").and_then(Value::as_str) == Some("message_stop");
@@ -289,8 +289,8 @@ impl<'a> Reading<'a> {
             }
         };
         let now = Instant::now();
-        deltas.push(&said.reasoning, true, now);
-        deltas.push(&said.text, false, now);
+        deltas.push(&delta.reasoning, true, now);
+        deltas.push(&delta.text, false, now);
         Ok(())
     }
 

@@ -129,7 +129,7 @@ pub(super) struct Assembly {
 
 /// What a piece adds to what can be told.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct ReplyDelta {
     pub(super) text: String,
     pub(super) reasoning: String,
 }
@@ -143,12 +143,12 @@ impl Assembly {
         self.usage
     }
 
-    pub(super) fn chunk(&mut self, chunk: &Value) -> Said {
+    pub(super) fn chunk(&mut self, chunk: &Value) -> ReplyDelta {
         self.head(chunk);
         let choice = chunk.get("choices").and_then(Value::as_list).and_then(<[Value]>::first);
         match choice {
             Some(choice) => self.choice(choice, choice.get("delta").unwrap_or(&Value::Null)),
-            None => Said::default(),
+            None => ReplyDelta::default(),
         }
     }
 
@@ -162,7 +162,7 @@ impl Assembly {
         }
     }
 
-    fn choice(&mut self, choice: &Value, delta: &Value) -> Said {
+    fn choice(&mut self, choice: &Value, delta: &Value) -> ReplyDelta {
         let text = text_of(delta.get("content"));
         self.content.push_str(&text);
         self.refusal.push_str(&text_of(delta.get("refusal")));
@@ -178,7 +178,7 @@ impl Assembly {
             });
         }
         let reasoning = text_of(delta.get("reasoning_content").or_else(|| delta.get("reasoning")));
-        Said { text, reasoning }
+        ReplyDelta { text, reasoning }
     }
 
     /// A call, or a piece of one. Services number them, or give the name and id only with the first piece.

@@ -17,7 +17,7 @@ use crate::blobs::BlobCache;
 use crate::clock::Clock;
 use crate::codec;
 use crate::concerns;
-use crate::engine::Feed;
+use crate::engine::EventFeed;
 use crate::workers::RunWorkers;
 
 /// Ticks taken over in one go; the rest waits its turn.
@@ -47,7 +47,7 @@ pub struct Local {
     mailbox: Mailbox,
     reports: mpsc::UnboundedReceiver<TickKind>,
     workers: RunWorkers,
-    feed: Option<Arc<Feed>>,
+    feed: Option<Arc<EventFeed>>,
     /// The store is to be looked into, whether or not somebody says so.
     looks: bool,
     /// Mail that has come after workers' reports of the same turn.
@@ -87,7 +87,7 @@ impl Local {
 
     /// Readers have the run's events from here.
     #[must_use]
-    pub(crate) fn feeding(self, feed: Arc<Feed>) -> Local {
+    pub(crate) fn with_feed(self, feed: Arc<EventFeed>) -> Local {
         Local { feed: Some(feed), ..self }
     }
 

@@ -37,35 +37,35 @@ const MAX_DEAD_FEEDS: usize = 256;
 const MAX_LIVE_BACKLOG: usize = 4_096;
 
 /// One run's way to its readers.
-pub(crate) struct Feed {
+pub(crate) struct EventFeed {
     /// None: the store has them.
-    kept: Option<Mutex<Kept>>,
+    ring_buffer: Option<Mutex<EventRingBuffer>>,
     /// Made when a handle wants events live.
     live: OnceLock<broadcast::Sender<Event>>,
     moved: Notify,
 }
 
-struct Kept {
+struct EventRingBuffer {
     events: VecDeque<Event>,
     max_events: usize,
     /// No more will come.
     ended: bool,
 }
 
-impl Feed {
+impl EventFeed {
     /// For a run whose events are in the store.
-    pub(crate) fn stored() -> Feed {
-        Feed { kept: None, live: OnceLock::new(), moved: Notify::new() }
+    pub(crate) fn stored() -> EventFeed {
+        EventFeed { ring_buffer: None, live: OnceLock::new(), moved: Notify::new() }
     }
 
     /// For a run of which so many events are kept in memory.
-    pub(crate) fn in_memory(max_events: usize) -> Feed {
-        let kept = Kept { events: VecDeque::new(), max_events: max_events.max(1), ended: false };
-        Feed { kept: Some(Mutex::new(kept)), live: OnceLock::new(), moved: Notify::new() }
+    pub(crate) fn in_memory(max_events: usize) -> EventFeed {
+        let ring_buffer = EventRingBuffer { events: VecDeque::new(), max_events: max_events.max(1), ended: false };
+        EventFeed { ring_buffer: Some(Mutex::new(ring_buffer)), live: OnceLock::new(), moved: Notify::new() }
     }
 
-    fn kept(&self) -> Option<MutexGuard<'_, Kept>> {
-        self.kept.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner))
+    fn ring_buffer(&self) -> Option<MutexGuard<'_, EventRingBuffer>> {
+        self.ring_buffer.as_ref().map(|ring_buffer| ring_buffer.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Events from now on, for a reader that may miss some when it is slow.
@@ -79,19 +79,19 @@ impl Feed {
             // A subscriber that has just gone misses nothing.
             let _ = live.send(event.clone());
         }
-        if let Some(mut kept) = self.kept() {
-            if kept.events.len() >= kept.max_events {
-                kept.events.pop_front();
+        if let Some(mut ring_buffer) = self.ring_buffer() {
+            if ring_buffer.events.len() >= ring_buffer.max_events {
+                ring_buffer.events.pop_front();
             }
-            kept.events.push_back(event);
+            ring_buffer.events.push_back(event);
         }
         self.moved.notify_waiters();
     }
 
     /// The run has ended or left this engine.
     pub(crate) fn close(&self) {
-        if let Some(mut kept) = self.kept() {
-            kept.ended = true;
+        if let Some(mut ring_buffer) = self.ring_buffer() {
+            ring_buffer.ended = true;
         }
         self.moved.notify_waiters();
     }
@@ -102,28 +102,28 @@ impl Feed {
     }
 
     fn len(&self) -> usize {
-        self.kept().map_or(0, |kept| kept.events.len())
+        self.ring_buffer().map_or(0, |ring_buffer| ring_buffer.events.len())
     }
 }
 
 /// Feeds of runs that have ended and had their events in memory: while somebody has a handle, and the newest of the others
 /// within bounds.
 #[derive(Default)]
-pub(super) struct Shelf {
-    known: BTreeMap<Arc<str>, Weak<Feed>>,
-    newest: VecDeque<Arc<Feed>>,
+pub(super) struct FeedCache {
+    feeds: BTreeMap<Arc<str>, Weak<EventFeed>>,
+    newest: VecDeque<Arc<EventFeed>>,
     events: usize,
 }
 
-impl Shelf {
-    pub(crate) fn put(&mut self, run: &Arc<str>, feed: &Arc<Feed>, max_events: usize) {
-        if feed.kept.is_none() {
+impl FeedCache {
+    pub(crate) fn put(&mut self, run: &Arc<str>, feed: &Arc<EventFeed>, max_events: usize) {
+        if feed.ring_buffer.is_none() {
             return;
         }
-        if self.known.len() >= 2 * self.newest.len() + MAX_DEAD_FEEDS {
-            self.known.retain(|_, feed| feed.strong_count() > 0);
+        if self.feeds.len() >= 2 * self.newest.len() + MAX_DEAD_FEEDS {
+            self.feeds.retain(|_, feed| feed.strong_count() > 0);
         }
-        self.known.insert(run.clone(), Arc::downgrade(feed));
+        self.feeds.insert(run.clone(), Arc::downgrade(feed));
         self.events += feed.len();
         self.newest.push_back(feed.clone());
         while self.events > max_events && self.newest.len() > 1 {
@@ -132,8 +132,8 @@ impl Shelf {
         }
     }
 
-    fn get(&self, run: &str) -> Option<Arc<Feed>> {
-        self.known.get(run).and_then(Weak::upgrade)
+    fn get(&self, run: &str) -> Option<Arc<EventFeed>> {
+        self.feeds.get(run).and_then(Weak::upgrade)
     }
 }
 
@@ -147,7 +147,7 @@ pub struct EventReader {
     next_tick: Option<u64>,
     read: VecDeque<Event>,
     /// Only for a run whose events are in memory.
-    feed: Option<Arc<Feed>>,
+    feed: Option<Arc<EventFeed>>,
     unkept: bool,
     done: bool,
 }
@@ -184,9 +184,9 @@ impl Inner {
         }
     }
 
-    fn feed(&self, run: &str) -> Option<Arc<Feed>> {
+    fn feed(&self, run: &str) -> Option<Arc<EventFeed>> {
         let tracked = self.runs().get(run).map(|tracked| tracked.feed.clone());
-        tracked.or_else(|| self.shelf().get(run))
+        tracked.or_else(|| self.feed_cache().get(run))
     }
 }
 
@@ -205,13 +205,13 @@ impl EventReader {
             match (self.unkept, self.feed.clone()) {
                 (false, _) => self.read_store().await?,
                 (true, Some(feed)) => self.read_memory(&feed).await,
-                (true, None) => self.forgotten()?,
+                (true, None) => self.report_trimmed_events()?,
             }
         }
     }
 
     /// The next event, if it was read already with those before it.
-    pub fn at_hand(&mut self) -> Option<Event> {
+    pub fn next_buffered(&mut self) -> Option<Event> {
         let event = self.read.pop_front()?;
         self.after = event.seq;
         Some(event)
@@ -222,16 +222,16 @@ impl EventReader {
         self.after
     }
 
-    async fn read_memory(&mut self, feed: &Feed) {
+    async fn read_memory(&mut self, feed: &EventFeed) {
         let mut moved = pin!(feed.moved.notified());
         moved.as_mut().enable();
-        if let Some(kept) = feed.kept() {
-            let first = kept.events.front().map_or(self.after.saturating_add(1), |first| first.seq);
-            self.push_gap_event(first, kept.events.front().map(|event| event.at));
+        if let Some(ring_buffer) = feed.ring_buffer() {
+            let first = ring_buffer.events.front().map_or(self.after.saturating_add(1), |first| first.seq);
+            self.push_gap_event(first, ring_buffer.events.front().map(|event| event.at));
             // Their numbers rise; a decorator may have left some out.
-            let skip = kept.events.partition_point(|event| event.seq <= self.after);
-            self.read.extend(kept.events.iter().skip(skip).take(EVENT_BATCH_SIZE).cloned());
-            self.done = kept.ended && self.read.is_empty();
+            let skip = ring_buffer.events.partition_point(|event| event.seq <= self.after);
+            self.read.extend(ring_buffer.events.iter().skip(skip).take(EVENT_BATCH_SIZE).cloned());
+            self.done = ring_buffer.ended && self.read.is_empty();
             if self.done || !self.read.is_empty() {
                 return;
             }
@@ -240,7 +240,7 @@ impl EventReader {
     }
 
     /// The run's events were in memory, and no longer are.
-    fn forgotten(&mut self) -> Result<(), RuntimeError> {
+    fn report_trimmed_events(&mut self) -> Result<(), RuntimeError> {
         self.done = true;
         let Some(row) = self.inner.store.run(&self.run)? else { return Ok(()) };
         let Some(report) = FinalReport::kept_in(&row)? else { return Ok(()) };

@@ -29,7 +29,7 @@ use windlass_value::{BlobHash, Language};
 
 pub use aside::why_set_aside;
 pub use events::EventReader;
-pub(crate) use events::Feed;
+pub(crate) use events::EventFeed;
 pub use family::open_below;
 pub use stats::{EngineStats, RunCounts};
 pub use forks::{RestartRequest, RestartOrigin};
@@ -131,7 +131,7 @@ pub(crate) struct Inner {
     pub keep: Keep,
     gate: Option<Arc<dyn InputGate>>,
     pub max_buffered_events: usize,
-    shelf: Mutex<events::Shelf>,
+    feed_cache: Mutex<events::FeedCache>,
     programs: Mutex<BTreeMap<BlobHash, Arc<Program>>>,
     /// The plan that was added last under each name: the one a child run gets.
     names: Mutex<BTreeMap<Arc<str>, BlobHash>>,
@@ -166,7 +166,7 @@ pub(crate) struct Tracked {
     pub elsewhere: bool,
     pub end: watch::Sender<RunEnd>,
     /// Where its readers have its events from.
-    pub feed: Arc<Feed>,
+    pub feed: Arc<EventFeed>,
 }
 
 impl Tracked {
@@ -241,7 +241,7 @@ pub struct RunHandle {
     /// The run was made by the call that gave this handle, not before.
     pub created: bool,
     /// What is in memory of its events stays there as long as somebody has a handle.
-    _feed: Arc<Feed>,
+    _feed: Arc<EventFeed>,
 }
 
 impl RunHandle {
@@ -285,7 +285,7 @@ impl Engine {
             keep: options.keep,
             gate: options.gate,
             max_buffered_events: options.max_buffered_events,
-            shelf: Mutex::default(),
+            feed_cache: Mutex::default(),
             programs: Mutex::default(),
             names: Mutex::default(),
             runs: Mutex::default(),
@@ -462,8 +462,8 @@ impl Inner {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shelf(&self) -> std::sync::MutexGuard<'_, events::Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn feed_cache(&self) -> std::sync::MutexGuard<'_, events::FeedCache> {
+        self.feed_cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_closing(&self) -> bool {
@@ -511,8 +511,8 @@ impl Inner {
             elsewhere: false,
             end: watch::channel(RunEnd::Open).0,
             feed: Arc::new(match self.keep {
-                Keep::Journal => Feed::stored(),
-                Keep::Nothing => Feed::in_memory(self.max_buffered_events),
+                Keep::Journal => EventFeed::stored(),
+                Keep::Nothing => EventFeed::in_memory(self.max_buffered_events),
             }),
         });
         let events = watched.then(|| tracked.feed.subscribe());
@@ -559,7 +559,7 @@ impl Inner {
         }
         if let Some((run, tracked)) = runs.remove_entry(run) {
             // Whoever looks for its events finds them in one place or the other.
-            self.shelf().put(&run, &tracked.feed, self.max_buffered_events);
+            self.feed_cache().put(&run, &tracked.feed, self.max_buffered_events);
             drop(runs);
             tracked.feed.close();
             // Nobody may be waiting.

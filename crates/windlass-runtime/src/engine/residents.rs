@@ -80,7 +80,7 @@ impl Inner {
         let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in).with(taken.clone()).of_family(family);
         let workers = workers.called_by(CalledBy::plan(&program.plan));
         let local = Local::new(clock, entropy(), (mailbox.clone(), mail), reports, workers);
-        let local = local.feeding(feed).draining_with(self.draining.clone()).looking_first();
+        let local = local.with_feed(feed).draining_with(self.draining.clone()).looking_first();
         let above = parent.as_ref().map(|(parent, _)| parent.clone());
         let options = PostOptions {
             store: self.store.clone(),

@@ -13,7 +13,7 @@ use super::places::{EventTypes, check_path};
 use super::runs::time_of;
 use super::take::{Query, RunId, page_size};
 use crate::auth::{Allowed, Read};
-use crate::streams::{Form, Tail, answer};
+use crate::streams::{StreamFormat, EventTail, stream_response};
 use crate::{App, Problem};
 
 /// Events in one page.
@@ -121,9 +121,9 @@ pub(crate) async fn events(
 ) -> Result<Response, Problem> {
     let after = last_event_id(&headers)?.unwrap_or(query.after);
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    let (kind, form) = match (accept.contains(SSE), accept.contains(LINES)) {
-        (true, _) => (SSE, Form::Sse),
-        (false, true) => (LINES, Form::Lines),
+    let (kind, format) = match (accept.contains(SSE), accept.contains(LINES)) {
+        (true, _) => (SSE, StreamFormat::Sse),
+        (false, true) => (LINES, StreamFormat::Lines),
         (false, false) => return page(app, run, after, query).await,
     };
     if query.is_filtered() {
@@ -134,7 +134,7 @@ pub(crate) async fn events(
     let row = app.at_store(move |app| Ok(row_of(app, &id)?)).await?;
     // What an ended run has said is all in the store.
     let follow = query.follow.unwrap_or(true) && !row.status.is_final();
-    Ok(answer(kind, Tail::open(app, row, after, form, follow).await?))
+    Ok(stream_response(kind, EventTail::open(app, row, after, form, follow).await?))
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
@@ -197,7 +197,7 @@ async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<R
 #[utoipa::path(get, path = "/api/v1/runs/changes", tag = "events",
     responses((status = 200, description = "a stream without an end", content((String = "text/event-stream")))))]
 pub(crate) async fn changes(_: Allowed<Read>, State(app): State<App>) -> Response {
-    answer(SSE, app.views.changes.join(&app))
+    stream_response(SSE, app.views.changes.subscribe(&app))
 }
 
 #[cfg(test)]

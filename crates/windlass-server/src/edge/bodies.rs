@@ -138,24 +138,24 @@ impl Drop for StreamSlot {
 }
 
 /// Comes to an end when a stream must.
-pub(crate) type Over = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+pub(crate) type EndSignal = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 /// A stream that ends when the server wants to, and says so.
-pub(crate) struct Ending {
+pub(crate) struct ClosableStreamBody {
     inner: Body,
-    over: Over,
+    end_signal: EndSignal,
     /// None: it has been said.
     notice: Option<Bytes>,
-    _counted: StreamSlot,
+    _slot: StreamSlot,
 }
 
-impl Ending {
-    pub(crate) fn new(inner: Body, notice: Bytes, over: Over, counted: StreamSlot) -> Ending {
-        Ending { inner, over, notice: Some(notice), _counted: counted }
+impl ClosableStreamBody {
+    pub(crate) fn new(inner: Body, notice: Bytes, end_signal: EndSignal, slot: StreamSlot) -> ClosableStreamBody {
+        ClosableStreamBody { inner, end_signal: over: end_signal, notice: Some(notice), _slot: slot }
     }
 }
 
-impl HttpBody for Ending {
+impl HttpBody for ClosableStreamBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -168,8 +168,8 @@ impl HttpBody for Ending {
         }
         match Pin::new(&mut self.inner).poll_frame(context) {
             Poll::Pending => {
-                let over = self.over.as_mut().poll(context);
-                over.map(|()| self.notice.take().map(|notice| Ok(Frame::data(notice))))
+                let ended = self.end_signal.as_mut().poll(context);
+                ended.map(|()| self.notice.take().map(|notice| Ok(Frame::data(notice))))
             }
             ready => ready,
         }

@@ -12,46 +12,46 @@ pub(crate) const MAX_BATCH_BYTES: usize = 32 * 1024;
 
 /// Some events one after the other, encoded once. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Batch {
+pub(crate) struct EventBatch {
     pub last: u64,
     bytes: Bytes,
     /// Shared: every reader has a clone of the batch.
-    marks: Arc<[Mark]>,
+    spans: Arc<[EventSpan]>,
 }
 
 /// Where an event is in the bytes.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct EventSpan {
     seq: u64,
     start: usize,
     /// Its JSON with the line break after it.
     json: (usize, usize),
 }
 
-impl Batch {
+impl EventBatch {
     /// As many of these events as go into one, and what is left. None if there are no events.
-    pub(crate) fn first<'p>(run: &str, pieces: &'p [StoredEvent]) -> Option<(Batch, &'p [StoredEvent])> {
-        let (mut bytes, mut marks, mut last) = (Vec::new(), Vec::new(), None);
+    pub(crate) fn encode_first<'p>(run: &str, pieces: &'p [StoredEvent]) -> Option<(EventBatch, &'p [StoredEvent])> {
+        let (mut bytes, mut spans, mut last) = (Vec::new(), Vec::new(), None);
         for piece in pieces {
             let before = bytes.len();
-            let mark = write(run, piece, &mut bytes);
+            let span = encode_event(run, piece, &mut bytes);
             if bytes.len() > MAX_BATCH_BYTES && before > 0 {
                 bytes.truncate(before);
                 break;
             }
-            marks.push(mark);
+            spans.push(span);
             last = Some(piece.seq());
         }
         // What was reserved and not needed is given back: a batch may stay for long.
         let bytes = Bytes::from(bytes.into_boxed_slice());
-        let left = &pieces[marks.len()..];
-        Some((Batch { last: last?, bytes, marks: marks.into() }, left))
+        let left = &pieces[spans.len()..];
+        Some((EventBatch { last: last?, bytes, spans: spans.into() }, left))
     }
 
     /// All of these events, in order.
-    pub(crate) fn all(run: &str, mut pieces: &[StoredEvent]) -> Vec<Batch> {
+    pub(crate) fn encode_all(run: &str, mut pieces: &[StoredEvent]) -> Vec<EventBatch> {
         let mut batches = Vec::new();
-        while let Some((batch, left)) = Batch::first(run, pieces) {
+        while let Some((batch, left)) = EventBatch::encode_first(run, pieces) {
             batches.push(batch);
             pieces = left;
         }
@@ -65,22 +65,22 @@ impl Batch {
 
     /// The events after a number, for `text/event-stream`. Nothing is copied.
     pub(crate) fn sse_after(&self, after: u64) -> Bytes {
-        let first = self.marks.partition_point(|mark| mark.seq <= after);
-        self.marks.get(first).map_or_else(Bytes::new, |mark| self.bytes.slice(mark.start..))
+        let first = self.spans.partition_point(|mark| mark.seq <= after);
+        self.spans.get(first).map_or_else(Bytes::new, |mark| self.bytes.slice(mark.start..))
     }
 
     /// The events after a number, one a line.
     pub(crate) fn lines_after(&self, after: u64) -> Bytes {
-        let first = self.marks.partition_point(|mark| mark.seq <= after);
+        let first = self.spans.partition_point(|mark| mark.seq <= after);
         let mut lines = BytesMut::with_capacity(self.bytes.len());
-        for mark in &self.marks[first..] {
+        for mark in &self.spans[first..] {
             lines.put_slice(&self.bytes[mark.json.0..mark.json.1]);
         }
         lines.freeze()
     }
 }
 
-fn write(run: &str, piece: &StoredEvent, bytes: &mut Vec<u8>) -> Mark {
+fn encode_event(run: &str, piece: &StoredEvent, bytes: &mut Vec<u8>) -> EventSpan {
     let (seq, start) = (piece.seq(), bytes.len());
     let value = event_value(run, piece);
     let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -91,5 +91,5 @@ fn write(run: &str, piece: &StoredEvent, bytes: &mut Vec<u8>) -> Mark {
     // JSON has no line breaks outside of escapes.
     bytes.put_slice(windlass_value::to_json(&value).as_bytes());
     bytes.put_slice(b"\n\n");
-    Mark { seq, start, json: (json, bytes.len() - 1) }
+    EventSpan { seq, start, json: (json, bytes.len() - 1) }
 }

@@ -7,8 +7,8 @@
 
 pub(crate) mod changes;
 mod frame;
-mod hub;
-mod shelf;
+mod fan_out;
+mod page_cache;
 mod tail;
 
 use std::convert::Infallible;
@@ -21,31 +21,31 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_core::Stream;
 
-pub(crate) use hub::Hubs;
-pub(crate) use shelf::Shelf;
-pub(crate) use tail::{Form, Tail};
+pub(crate) use fan_out::EventFanOuts;
+pub(crate) use page_cache::EventPageCache;
+pub(crate) use tail::{StreamFormat, EventTail};
 
 /// Whatever gives bytes one piece after the other. It is asked for the next only when the last has been taken.
-pub(crate) trait Source: Send + 'static {
+pub(crate) trait ByteSource: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
-type Pulling<S> = Pin<Box<dyn Future<Output = Option<(Bytes, S)>> + Send>>;
+type PullFuture<S> = Pin<Box<dyn Future<Output = Option<(Bytes, S)>> + Send>>;
 
-struct Pulled<S>(Option<Pulling<S>>);
+struct PullStream<S>(Option<PullFuture<S>>);
 
-impl<S: Source> Pulled<S> {
-    fn new(source: S) -> Pulled<S> {
-        Pulled(Some(Box::pin(pull(source))))
+impl<S: ByteSource> PullStream<S> {
+    fn new(source: S) -> PullStream<S> {
+        PullStream(Some(Box::pin(pull(source))))
     }
 }
 
-async fn pull<S: Source>(mut source: S) -> Option<(Bytes, S)> {
+async fn pull<S: ByteSource>(mut source: S) -> Option<(Bytes, S)> {
     let bytes = source.next().await?;
     Some((bytes, source))
 }
 
-impl<S: Source> Stream for Pulled<S> {
+impl<S: ByteSource> Stream for PullStream<S> {
     type Item = Result<Bytes, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
@@ -59,12 +59,12 @@ impl<S: Source> Stream for Pulled<S> {
 }
 
 /// An answer that goes on for as long as its source does.
-pub(crate) fn answer<S: Source>(kind: &'static str, source: S) -> Response {
+pub(crate) fn stream_response<S: ByteSource>(kind: &'static str, source: S) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         // A proxy that gathers before it passes on would hold events back.
         (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
-    (headers, Body::from_stream(Pulled::new(source))).into_response()
+    (headers, Body::from_stream(PullStream::new(source))).into_response()
 }

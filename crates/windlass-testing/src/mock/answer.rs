@@ -15,7 +15,7 @@ use windlass_value::{Value, to_json};
 
 use super::Served;
 use super::asked::Asked;
-use super::body::Pieces;
+use super::body::ChunkedBody;
 use super::log::Log;
 use super::model::{Memory, Question, Said};
 use super::rules::{Fault, Rule};
@@ -97,7 +97,7 @@ impl Answering {
 struct Answer {
     status: StatusCode,
     headers: HeaderMap,
-    body: Pieces,
+    body: ChunkedBody,
     /// None: never.
     after: Option<Duration>,
     by: String,
@@ -106,7 +106,7 @@ struct Answer {
 impl Answer {
     fn json(status: StatusCode, body: &Value) -> Answer {
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, JSON)]);
-        let body = Pieces::whole(to_json(body).into());
+        let body = ChunkedBody::whole(to_json(body).into());
         Answer { status, headers, body, after: Some(Duration::ZERO), by: String::new() }
     }
 }
@@ -135,7 +135,7 @@ fn from_script(scripted: &Scripted, asked: &Asked, by: String) -> Answer {
         headers.entry(header::CONTENT_TYPE).or_insert(content_type);
     }
     let after = Some(Duration::from_millis(scripted.after_ms));
-    Answer { status: scripted.status, headers, body: Pieces::whole(body), after, by }
+    Answer { status: scripted.status, headers, body: ChunkedBody::whole(body), after, by }
 }
 
 fn binary(body: &Value) -> Option<(Bytes, HeaderValue)> {
@@ -168,8 +168,8 @@ fn success(question: &Question, reply: &super::rules::Reply, turn: u64) -> Answe
         let body = to_json(&sent.whole());
         let mut answer = Answer::json(StatusCode::OK, &Value::Null);
         answer.body = match is_cut {
-            true => Pieces::stream(vec![body.chars().take(body.chars().count() / 2).collect()]).broken(),
-            false => Pieces::whole(body.into()),
+            true => ChunkedBody::from_events(vec![body.chars().take(body.chars().count() / 2).collect()]).broken(),
+            false => ChunkedBody::whole(body.into()),
         };
         return answer;
     }
@@ -179,7 +179,7 @@ fn success(question: &Question, reply: &super::rules::Reply, turn: u64) -> Answe
         // Something has come, and never what says that it was all.
         stream.events.truncate((stream.events.len() - stream.tail).div_ceil(2).max(1));
     }
-    let body = Pieces::stream(stream.events);
+    let body = ChunkedBody::from_events(stream.events);
     Answer {
         status: StatusCode::OK,
         headers: HeaderMap::from_iter([(header::CONTENT_TYPE, EVENTS)]),
@@ -189,7 +189,7 @@ fn success(question: &Question, reply: &super::rules::Reply, turn: u64) -> Answe
     }
 }
 
-pub(super) async fn answer(request: Request<Incoming>, answering: Arc<Answering>) -> io::Result<Response<Pieces>> {
+pub(super) async fn answer(request: Request<Incoming>, answering: Arc<Answering>) -> io::Result<Response<ChunkedBody>> {
     let asked = Asked::read(request).await?;
     let answer = answering.answer(&asked);
     match answer.after {

@@ -8,29 +8,29 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-pub(crate) struct Pieces {
+pub(crate) struct ChunkedBody {
     pieces: VecDeque<Bytes>,
     /// How many bytes the head announces.
     announced: Option<u64>,
     breaks: bool,
 }
 
-impl Pieces {
-    pub(super) fn whole(bytes: Bytes) -> Pieces {
-        Pieces { announced: Some(bytes.len() as u64), pieces: VecDeque::from([bytes]), breaks: false }
+impl ChunkedBody {
+    pub(super) fn whole(bytes: Bytes) -> ChunkedBody {
+        ChunkedBody { announced: Some(bytes.len() as u64), pieces: VecDeque::from([bytes]), breaks: false }
     }
 
-    pub(super) fn stream(events: Vec<String>) -> Pieces {
-        Pieces { pieces: events.into_iter().map(Bytes::from).collect(), announced: None, breaks: false }
+    pub(super) fn from_events(events: Vec<String>) -> ChunkedBody {
+        ChunkedBody { pieces: events.into_iter().map(Bytes::from).collect(), announced: None, breaks: false }
     }
 
     /// The connection is closed after these.
-    pub(super) fn broken(self) -> Pieces {
-        Pieces { announced: None, breaks: true, ..self }
+    pub(super) fn broken(self) -> ChunkedBody {
+        ChunkedBody { announced: None, breaks: true, ..self }
     }
 }
 
-impl Body for Pieces {
+impl Body for ChunkedBody {
     type Data = Bytes;
     type Error = io::Error;
 

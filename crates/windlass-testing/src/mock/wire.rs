@@ -26,7 +26,7 @@ pub(super) struct Sent<'a> {
 }
 
 /// The events of a stream, and how many at the end say that it is one.
-pub(super) struct Stream {
+pub(super) struct ModelStream {
     pub(super) events: Vec<String>,
     pub(super) tail: usize,
 }
@@ -93,7 +93,7 @@ impl Sent<'_> {
         }
     }
 
-    pub(super) fn stream(&self, with_usage: bool) -> Stream {
+    pub(super) fn stream(&self, with_usage: bool) -> ModelStream {
         match self.wire {
             Wire::OpenAi => self.chunks(with_usage),
             Wire::Anthropic => self.events(),
@@ -131,7 +131,7 @@ impl Sent<'_> {
         entries.into_iter().collect()
     }
 
-    fn chunks(&self, with_usage: bool) -> Stream {
+    fn chunks(&self, with_usage: bool) -> ModelStream {
         let chunk = |delta: Value, reason: Option<&str>| {
             let choice =
                 Value::object([("index", Value::Int(0)), ("delta", delta), ("finish_reason", Value::from(reason))]);
@@ -163,7 +163,7 @@ impl Sent<'_> {
             events.push(data(&Value::map(body)));
         }
         events.push("data: [DONE]\n\n".to_owned());
-        Stream { tail: events.len() - before, events }
+        ModelStream { tail: events.len() - before, events }
     }
 
     fn message(&self) -> Value {
@@ -195,7 +195,7 @@ impl Sent<'_> {
         entries.into_iter().collect()
     }
 
-    fn events(&self) -> Stream {
+    fn events(&self) -> ModelStream {
         let mut start = self.message_head(Vec::new());
         start.insert("stop_reason", Value::Null);
         if let Some(usage) = &self.reply.usage {
@@ -231,7 +231,7 @@ impl Sent<'_> {
         }
         events.push(named("message_delta", ending));
         events.push(named("message_stop", Vec::new()));
-        Stream { tail: events.len() - before, events }
+        ModelStream { tail: events.len() - before, events }
     }
 }
 

@@ -70,7 +70,7 @@ impl StreamedReply {
     }
 
     /// The next piece; none at the end. All pieces together are not more than the limit.
-    pub async fn piece(&mut self) -> Result<Option<Bytes>, ErrorInfo> {
+    pub async fn next_chunk(&mut self) -> Result<Option<Bytes>, ErrorInfo> {
         while let Some(frame) = self.response.body_mut().frame().await {
             let frame = frame.map_err(|error| self.broken(&error))?;
             let Ok(bytes) = frame.into_data() else { continue };
