@@ -205,7 +205,7 @@ fn a_trigger_splits_its_input_into_runs_once() {
 }
 
 #[test]
-fn a_delivery_that_is_killed_in_the_middle_is_made_whole_by_repeating_it() {
+fn repeating_a_killed_delivery_completes_it() {
     let place = Place::new();
     place.write("split.json", SPLIT);
     let words = ["run", "split.json", "--json", "-q", "--id", "d", "--input", r#"{"orders": [1, 2, 3, 4]}"#];

@@ -18,7 +18,7 @@ mod recovery;
 mod references;
 mod report;
 pub mod show;
-mod taken;
+mod reused_results;
 mod tool;
 mod workers;
 

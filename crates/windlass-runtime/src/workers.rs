@@ -17,7 +17,7 @@ use windlass_value::{Duration, Value};
 
 use crate::adapter::Finalized;
 use crate::codec;
-use crate::taken::Taken;
+use crate::reused_results::ReusedResults;
 use crate::tool::{CalledBy, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
 
 /// How long a worker may be silent before its task is handed to another, unless the engine is told otherwise.
@@ -64,7 +64,7 @@ pub struct RunWorkers {
     definition: Arc<CalledBy>,
     reports: mpsc::UnboundedSender<TickKind>,
     /// What another run has done for this one already.
-    taken: Option<Arc<Taken>>,
+    reused: Option<Arc<ReusedResults>>,
     leases: LeaseTable,
     /// Jobs whose workers are outside this process, and want to hear when what they have reported is durable.
     away: BTreeMap<u64, (u32, oneshot::Sender<bool>)>,
@@ -86,12 +86,12 @@ impl RunWorkers {
     pub fn new(pool: WorkerPool, run: Arc<str>, reports: mpsc::UnboundedSender<TickKind>) -> RunWorkers {
         let (definition, leases) = (Arc::default(), Arc::default());
         let (away, durable) = (BTreeMap::new(), Vec::new());
-        RunWorkers { pool, family: run.clone(), run, definition, reports, taken: None, leases, away, durable }
+        RunWorkers { pool, family: run.clone(), run, definition, reports, reused: None, leases, away, durable }
     }
 
     #[must_use]
-    pub(crate) fn with(mut self, taken: Option<Arc<Taken>>) -> RunWorkers {
-        self.taken = taken;
+    pub(crate) fn with_reused_results(mut self, reused: Option<Arc<ReusedResults>>) -> RunWorkers {
+        self.reused = reused;
         self
     }
 
@@ -132,7 +132,7 @@ impl RunWorkers {
     /// Gives a job to a worker. Stored inputs have been loaded by the caller.
     pub(crate) fn run(&mut self, job: Job, input: Value) {
         let (number, lease_epoch) = (job.job, job.lease_epoch);
-        if let Some(outcome) = self.taken.as_ref().and_then(|taken| taken.job(&job)) {
+        if let Some(outcome) = self.reused.as_ref().and_then(|reused| reused.reuse_job(&job)) {
             return send_report(&self.reports, number, lease_epoch, outcome);
         }
         let Some(tool) = self.pool.tools.get(&job.tool) else {

@@ -164,7 +164,7 @@ async fn a_bad_reply_fails_the_call_and_says_what_it_was() {
 
 /// The end of the child comes while the parent is still there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_a_child_that_has_replied_is_no_news() {
+async fn the_end_of_a_child_that_has_replied_sends_no_second_result() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     added(&engine, replies(true, "child"));

@@ -78,7 +78,7 @@ async fn slower_start(store: &Arc<MemoryStore>, world: &World, inputs: [&str; 2]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_equal_starts_are_one_run() {
+async fn equal_starts_in_two_engines_are_one_run() {
     let fresh = || (Arc::new(MemoryStore::new()), World::new());
     let (store, world) = fresh();
     let open = slower_start(&store, &world, ["{}", "{}"], false).await;
@@ -105,7 +105,7 @@ async fn two_equal_starts_in_one_process_are_one_run() {
 
 /// Whoever asks goes away while the start becomes durable, and asks again before it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_start_that_nobody_waits_for_is_the_same_run_for_whoever_asks_again() {
+async fn a_repeated_start_after_a_disconnect_is_the_same_run() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let (engine, held) = slow_engine(&store, &world);
     let gone = tokio::spawn({
@@ -172,7 +172,7 @@ fn expect_three(store: &MemoryStore, world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_equal_deliveries_both_end_well() {
+async fn equal_concurrent_deliveries_both_succeed() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let (slow, held) = slow_engine(&store, &world);
     let fast = engine(&store, &world);
@@ -188,7 +188,7 @@ async fn two_equal_deliveries_both_end_well() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_equal_deliveries_in_any_order_both_end_well() {
+async fn equal_deliveries_in_any_order_both_succeed() {
     for _ in 0..20 {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
         let (one, other) = (engine(&store, &world), engine(&store, &world));

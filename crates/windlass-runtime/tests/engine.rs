@@ -217,11 +217,11 @@ async fn a_signal_answers_a_wait_and_a_repeated_request_acts_once() {
     let engine = engine(&store, &world);
     let mut handle = begin(&engine, two_waits(), "r").await;
     assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), Answer::Delivered);
-    assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), Answer::Repeated);
+    assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), Answer::Duplicate);
     until(|| store.inbox("r", 9).expect("readable").is_empty()).await;
     assert_eq!(
         engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"),
-        Answer::Repeated,
+        Answer::Duplicate,
         "also when it was acted on"
     );
     assert_eq!(engine.request("r", "b", signal("answer", r#"{"n": 2}"#)).expect("kept"), Answer::Delivered);
@@ -834,7 +834,7 @@ async fn a_child_that_could_not_be_written_stops_its_parent() {
 
 /// Ticks that were journaled stay what they were: a request is in the journal once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_is_one_tick_even_when_the_crash_comes_with_it() {
+async fn a_request_becomes_one_tick_even_across_a_crash() {
     for after in [false, true] {
         let (store, world) = fresh();
         let first = engine(&store, &world);
@@ -849,7 +849,7 @@ async fn a_request_is_one_tick_even_when_the_crash_comes_with_it() {
         let store = Arc::new(store.crash());
         let second = engine(&store, &world);
         let mut handle = second.resume("r").await.expect("resumed");
-        assert_eq!(second.request("r", "a", signal("answer", "1")).expect("told"), Answer::Repeated);
+        assert_eq!(second.request("r", "a", signal("answer", "1")).expect("told"), Answer::Duplicate);
         assert_eq!(second.request("r", "b", signal("answer", "2")).expect("kept"), Answer::Delivered);
         assert_eq!(end(&mut handle).await.output, json(r#"{"one": 1, "two": 2}"#));
         let ticks = entries(&*store, "r");

@@ -59,8 +59,8 @@ async fn a_held_run_begins_when_it_is_resumed() {
         engine.request("r", "s", signal).expect("asked");
         engine.request("r", "p", Request::Pause).expect("asked");
         assert!(world.ledger().is_empty());
-        assert_ne!(engine.request("r", "turn", Request::Resume).expect("asked"), Answer::Repeated);
-        assert_eq!(engine.request("r", "turn", Request::Resume).expect("asked"), Answer::Repeated);
+        assert_ne!(engine.request("r", "turn", Request::Resume).expect("asked"), Answer::Duplicate);
+        assert_eq!(engine.request("r", "turn", Request::Resume).expect("asked"), Answer::Duplicate);
         let report = in_time(run.wait()).await.expect("ends");
         assert_eq!(report.status, Status::Succeeded);
         assert_eq!(world.ledger().iter().map(|call| &*call.input).collect::<Vec<_>>(), ["7"]);

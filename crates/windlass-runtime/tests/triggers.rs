@@ -121,7 +121,7 @@ async fn a_refused_delivery_starts_nothing() {
 
 /// Whoever delivers tries again until it is answered; every commit of the delivery is crashed, on both sides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crash_in_the_middle_of_a_delivery_loses_and_repeats_nothing() {
+async fn a_crash_during_a_delivery_loses_and_repeats_nothing() {
     // Time and chance must not make another delivery of it.
     let plan = split_plan(Some("@createArray('a', guid(), utcNow(), rand(0, 1000000), 'e')"));
     // Nor must another version that was registered before it was repeated.

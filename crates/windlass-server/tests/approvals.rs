@@ -72,7 +72,7 @@ async fn one_question_has_one_answer_that_fits() {
 
 /// Whoever has not heard the answer asks again, and hears what was answered.
 #[tokio::test]
-async fn the_same_answer_under_the_same_key_is_known_again() {
+async fn the_same_answer_under_the_same_key_is_an_idempotent_repeat() {
     let world = World::new();
     world.register(ASKS).await;
     world.start("asks", "r1").await;

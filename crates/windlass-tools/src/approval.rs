@@ -147,12 +147,12 @@ impl Approval {
     pub async fn answer(&self, store: &dyn Store, data: Value) -> Result<Answer, ApprovalError> {
         let (id, wish) = self.answered(data.clone()).await?;
         let answer = request(store, &self.run, &id, wish)?;
-        self.agrees(store, &id, &data, answer)
+        self.check_repeat(store, &id, &data, answer)
     }
 
     /// What became of an answer, unless there was another one before that says otherwise.
-    pub fn agrees(&self, store: &dyn Store, id: &str, data: &Value, answer: Answer) -> Result<Answer, ApprovalError> {
-        if answer != Answer::Repeated {
+    pub fn check_repeat(&self, store: &dyn Store, id: &str, data: &Value, answer: Answer) -> Result<Answer, ApprovalError> {
+        if answer != Answer::Duplicate {
             return Ok(answer);
         }
         let waiting = store.inbox(&self.run, u32::MAX).map_err(RuntimeError::from)?;

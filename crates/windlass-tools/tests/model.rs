@@ -118,7 +118,7 @@ async fn question(input: &str) -> String {
 }
 
 #[tokio::test]
-async fn says_who_calls_and_with_which_key() {
+async fn requests_carry_run_headers_and_an_idempotency_key() {
     let seen = question(r#"{"prompt": "x"}"#).await;
     for line in [
         "POST /v1/chat/completions HTTP/1.1",

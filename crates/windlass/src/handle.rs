@@ -171,7 +171,7 @@ impl Handle {
 
     fn ask(&self, request: Request) -> Result<(), Error> {
         match self.engine.inner.request(&self.run, &new_run_id(), request)? {
-            Answer::Delivered | Answer::Queued | Answer::Repeated => Ok(()),
+            Answer::Delivered | Answer::Queued | Answer::Duplicate => Ok(()),
             Answer::Ended => Err(Error::refused("Ended", format!("the run `{}` has ended", self.run))),
         }
     }

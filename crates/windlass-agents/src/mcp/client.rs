@@ -27,7 +27,7 @@ use super::Reach;
 use crate::tool::Answer;
 
 /// The key of a call's metadata under which a server finds what it can tell repeats by.
-const KEY: &str = "windlass/idempotencyKey";
+const IDEMPOTENCY_KEY_META: &str = "windlass/idempotencyKey";
 const CLOSING: Duration = Duration::from_secs(5);
 
 /// A tool as its server describes it.
@@ -187,7 +187,7 @@ impl Connection {
     pub(super) async fn call(&self, tool: &str, arguments: &Value, key: &str) -> Result<Answer, CallError> {
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(object(arguments));
         let mut meta = JsonObject::new();
-        meta.insert(KEY.to_owned(), key.into());
+        meta.insert(IDEMPOTENCY_KEY_META.to_owned(), key.into());
         params.meta = Some(RequestMetaObject::from(meta));
         match self.running.call_tool(params).await {
             Ok(result) => Ok(answer(&result)),

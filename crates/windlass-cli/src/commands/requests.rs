@@ -138,7 +138,7 @@ fn tell_with(
             ("kept", sentence)
         }
         Answer::Queued => ("kept", format!("{what}: kept; nobody runs {run} now, it takes effect with\n  {resume}")),
-        Answer::Repeated => ("repeated", format!("{what}: the request `{id}` was made before; once is enough")),
+        Answer::Duplicate => ("repeated", format!("{what}: the request `{id}` was made before; once is enough")),
         Answer::Ended => ("ended", format!("{what}: {run} has ended already; nothing was done")),
     };
     let unheard = undelivered_signal_note.filter(|_| matches!(answer, Answer::Delivered | Answer::Queued));

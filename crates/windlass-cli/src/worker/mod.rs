@@ -199,7 +199,7 @@ impl Worker {
 
     fn track_lease(&self, job: &LeasedJob) -> Arc<HeldLease> {
         let lease = Arc::new(HeldLease {
-            key: job.key.clone(),
+            key: job.idempotency_key.clone(),
             attempt: job.attempt,
             lease_epoch: AtomicU32::new(job.lease_epoch),
             cancelled: CancelToken::uncancelled(),
@@ -239,7 +239,7 @@ impl Worker {
             run: run.clone(),
             job: *job,
             lease_epoch: held_lease.lease_epoch.load(Ordering::SeqCst),
-            key: Some(held_lease.key.to_string()),
+            idempotency_key: Some(held_lease.key.to_string()),
             attempt: Some(held_lease.attempt),
         };
         let jobs = self.leases().iter().map(lease).collect();
@@ -251,7 +251,7 @@ impl Worker {
         let find_lease = |lease: &LeaseRef| {
             let held_lease = leases.get(&(lease.run.clone(), lease.job))?;
             // By now it may be another task of the same job.
-            lease.key.as_deref().is_none_or(|key| *held_lease.key == *key).then_some(held_lease)
+            lease.idempotency_key.as_deref().is_none_or(|key| *held_lease.key == *key).then_some(held_lease)
         };
         for lease in &heard.renewed {
             if let Some(held_lease) = find_lease(lease) {

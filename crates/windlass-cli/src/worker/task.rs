@@ -55,7 +55,7 @@ impl Worker {
             job: job.job,
             lease_epoch: job.lease_epoch,
             input: job.input.clone(),
-            key: job.key.clone(),
+            key: job.idempotency_key.clone(),
             attempt: job.attempt,
             goes_on: job.goes_on,
             run: job.run.clone(),

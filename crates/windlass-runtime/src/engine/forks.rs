@@ -18,7 +18,7 @@ use crate::clock::real_now;
 use crate::nearest::{apart, nearest};
 use crate::outside::outside;
 use crate::recovery::{RunImage, new_state, replay_each};
-use crate::taken::Taken;
+use crate::reused_results::ReusedResults;
 use crate::{RuntimeError, codec, recovery};
 
 /// From where a run is done anew, as another run.
@@ -65,7 +65,7 @@ impl RestartOrigin {
     }
 
     /// Whether somebody asks for the same again. Where a retry begins is not asked.
-    fn is_as(&self, other: &RestartOrigin) -> bool {
+    fn is_same_request(&self, other: &RestartOrigin) -> bool {
         let place = |one: &RestartOrigin| (one.path.clone(), one.occurrence, one.set);
         self.run == other.run && self.retry == other.retry && (self.retry || place(self) == place(other))
     }
@@ -85,7 +85,7 @@ impl Engine {
             set,
             at: Moment::default(),
         };
-        if let Some(handle) = self.made_before(restart.id.as_deref(), &from).await? {
+        if let Some(handle) = self.existing_fork(restart.id.as_deref(), &from).await? {
             return Ok(handle);
         }
         from.at = old.beginning(&from.path, restart.occurrence)?;
@@ -104,7 +104,7 @@ impl Engine {
         let at = Moment::default();
         let (run, path) = (old.row.run.clone(), "".into());
         let mut from = RestartOrigin { run, path, retry: true, occurrence: None, set: None, at };
-        if let Some(handle) = self.made_before(id.as_deref(), &from).await? {
+        if let Some(handle) = self.existing_fork(id.as_deref(), &from).await? {
             return Ok(handle);
         }
         if !old.row.status.is_final() {
@@ -154,10 +154,10 @@ impl Engine {
     }
 
     /// The run of this id, if it is the one that is asked for.
-    async fn made_before(&self, id: Option<&str>, from: &RestartOrigin) -> Result<Option<RunHandle>, RuntimeError> {
+    async fn existing_fork(&self, id: Option<&str>, from: &RestartOrigin) -> Result<Option<RunHandle>, RuntimeError> {
         let Some(row) = id.map(|id| self.inner.store.run(id)).transpose()?.flatten() else { return Ok(None) };
         let how = RunOptions::of(&row)?;
-        match how.from.is_some_and(|before| before.is_as(from)) {
+        match how.from.is_some_and(|before| before.is_same_request(from)) {
             true => self.attach_family(&row.run, false, true).await.map(Some),
             false => Err(RuntimeError::RunExists(row.run.to_string())),
         }
@@ -183,7 +183,7 @@ impl Engine {
         match self.begin_with(beginning, turn).await {
             // Somebody else was faster.
             Err(RuntimeError::RunExists(run)) => {
-                self.made_before(id.as_deref(), &from).await?.ok_or(RuntimeError::RunExists(run))
+                self.existing_fork(id.as_deref(), &from).await?.ok_or(RuntimeError::RunExists(run))
             }
             made => made,
         }
@@ -202,11 +202,11 @@ impl Inner {
     }
 
     /// What the run that this one mends has done for it, as far as it is still kept.
-    pub(super) fn taken_over(
+    pub(super) fn load_reused_results(
         &self,
         run: &Arc<str>,
         from: Option<&RestartOrigin>,
-    ) -> Result<Option<Arc<Taken>>, RuntimeError> {
+    ) -> Result<Option<Arc<ReusedResults>>, RuntimeError> {
         let Some(from) = from.filter(|from| from.retry) else { return Ok(None) };
         let old = match self.load_source_run(&from.run) {
             Ok(old) => old,
@@ -216,10 +216,10 @@ impl Inner {
         };
         let (failures, _) = old.failures()?;
         let image = old.image_at(from.at.tick)?;
-        let mut taken = Taken::new(self.store.clone(), old.row.run.clone());
-        taken.read(&old.program, image, failures.spoilt)?;
-        taken.leave_out_used_by(run)?;
-        Ok(Some(Arc::new(taken)))
+        let mut reused = ReusedResults::new(self.store.clone(), old.row.run.clone());
+        reused.read(&old.program, image, failures.spoilt)?;
+        reused.exclude_used_by(run)?;
+        Ok(Some(Arc::new(reused)))
     }
 }
 

@@ -38,7 +38,7 @@ pub enum Answer {
     /// Nobody runs it now: it is acted on when the run is resumed.
     Queued,
     /// The same request was made before.
-    Repeated,
+    Duplicate,
     /// The run has ended: nothing was kept.
     Ended,
 }
@@ -81,7 +81,7 @@ pub fn request(store: &dyn StoreWrite, run: &str, request_id: &str, request: Req
     match store.inbox_put(&row)? {
         InboxVerdict::Accepted { owner: Some(_) } => Ok(Answer::Delivered),
         InboxVerdict::Accepted { owner: None } => Ok(Answer::Queued),
-        InboxVerdict::Duplicate => Ok(Answer::Repeated),
+        InboxVerdict::Duplicate => Ok(Answer::Duplicate),
         InboxVerdict::Ended => Ok(Answer::Ended),
         InboxVerdict::NoSuchRun => Err(RuntimeError::NoSuchRun(run.to_owned())),
     }

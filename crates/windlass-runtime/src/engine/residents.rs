@@ -20,7 +20,7 @@ use crate::concerns;
 use crate::control_loop::{ControlLoop, Exit};
 use crate::recovery::RunImage;
 use crate::report::FinalReport;
-use crate::taken::Taken;
+use crate::reused_results::ReusedResults;
 use crate::tool::CalledBy;
 use crate::workers::RunWorkers;
 use crate::{RuntimeError, codec};
@@ -37,7 +37,7 @@ pub(crate) struct Launch {
     /// The first of the runs that it was made from or called by, if it is not the first itself.
     pub family: Arc<str>,
     /// What another run has done for it already.
-    pub taken: Option<Arc<Taken>>,
+    pub reused: Option<Arc<ReusedResults>>,
     /// Nobody else makes it or brings it back before it is durable, whether or not anybody still waits for that.
     pub turn: Option<ReturnTurn>,
 }
@@ -55,7 +55,7 @@ struct Loaded {
     state: State,
     blobs: BlobCache,
     first: Vec<TickKind>,
-    taken: Option<Arc<Taken>>,
+    reused: Option<Arc<ReusedResults>>,
     mailbox: Mailbox,
     turn: Turn,
 }
@@ -63,7 +63,7 @@ struct Loaded {
 impl Inner {
     /// Puts a run into memory. Returns when its first ticks are durable.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
-        let Launch { run, program, image, first, owner_epoch: epoch, create, clock, parent, family, taken, turn } = launch;
+        let Launch { run, program, image, first, owner_epoch: epoch, create, clock, parent, family, reused: taken, turn } = launch;
         let (mailbox, mail): MailPair = mpsc::unbounded_channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
         let feed = {
@@ -77,7 +77,7 @@ impl Inner {
             tracked.feed.clone()
         };
         let virtual_time = matches!(clock, Clock::Virtual { .. });
-        let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in).with(taken.clone()).of_family(family);
+        let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in).with_reused_results(taken.clone()).of_family(family);
         let workers = workers.called_by(CalledBy::plan(&program.plan));
         let local = Local::new(clock, entropy(), (mailbox.clone(), mail), reports, workers);
         let local = local.with_feed(feed).draining_with(self.draining.clone()).looking_first();
@@ -97,7 +97,7 @@ impl Inner {
         let decorator = self.decorators.as_ref().and_then(|make| make(&run, &program.plan.name));
         let RunImage { state, blobs, turns: iterations } = image;
         let turn = Arc::new(Mutex::new(turn));
-        let loaded = Loaded { program, state, blobs, first, taken, mailbox, turn };
+        let loaded = Loaded { program, state, blobs, first, reused: taken, mailbox, turn };
         let (begun, task) = match self.keep {
             Keep::Journal => {
                 let durable = Durable::new(local, options, &loaded.state, &iterations);
@@ -145,7 +145,7 @@ impl Inner {
         inner: A,
         loaded: Loaded,
     ) -> (oneshot::Receiver<()>, JoinHandle<Option<RuntimeError>>) {
-        let Loaded { program, state, blobs, first, taken, mailbox, turn } = loaded;
+        let Loaded { program, state, blobs, first, reused: taken, mailbox, turn } = loaded;
         let replied = Arc::new(AtomicBool::new(state.reply.is_some()));
         let (sender, begun) = oneshot::channel();
         let hosted = Hosted {
@@ -160,7 +160,7 @@ impl Inner {
             program: program.clone(),
             virtual_time,
             kept: self.keep == Keep::Journal,
-            taken,
+            reused: taken,
             published_status: None,
         };
         // Not the caller's: a run outlives the request that has started it.
@@ -243,7 +243,7 @@ struct Hosted<A> {
     virtual_time: bool,
     /// It has a journal, and is listed as waiting when it waits.
     kept: bool,
-    taken: Option<Arc<Taken>>,
+    reused: Option<Arc<ReusedResults>>,
     /// The status that whoever listens was told last.
     published_status: Option<RunStatus>,
 }
@@ -328,14 +328,14 @@ impl<A: Adapter> Outward for Hosted<A> {
 
 impl<A: Adapter> Children for Hosted<A> {
     fn start_child(&mut self, child: ChildStart) {
-        if let Some(outcome) = self.taken.as_ref().and_then(|taken| taken.call(&child)) {
+        if let Some(outcome) = self.reused.as_ref().and_then(|reused| reused.reuse_call(&child)) {
             let (call, status) = (child.call, windlass_core::Status::Succeeded);
             return self.inner.ticks().send_event(TickKind::CallResult { call, status, outcome });
         }
         // A child lives in its parent's time.
         let mut clock = if self.virtual_time { Clock::virtual_time() } else { Clock::Real };
         clock.skip_to(self.inner.time().get_now());
-        let failed_child = self.taken.as_ref().and_then(|taken| taken.failed_call(&child));
+        let failed_child = self.reused.as_ref().and_then(|reused| reused.failed_call(&child));
         self.engine.clone().start_child(self.run.clone(), child, clock, failed_child);
     }
 

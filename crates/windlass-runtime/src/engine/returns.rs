@@ -31,7 +31,7 @@ struct Loaded {
     image: RunImage,
     how: RunOptions,
     /// Results of another run that it takes over.
-    taken: Option<Arc<crate::taken::Taken>>,
+    reused: Option<Arc<crate::reused_results::ReusedResults>>,
 }
 
 impl Engine {
@@ -151,7 +151,7 @@ impl Inner {
             Claim::Ended => return self.publish_stored_end(run),
             Claim::NeedsNewer { format } => return Ok(check_run_format(run, format)?),
         };
-        let Loaded { program, image, how, taken } = self.load(run, owner_epoch).await?;
+        let Loaded { program, image, how, reused: taken } = self.load(run, owner_epoch).await?;
         let mut first = vec![match self.has_only_waited(run, owner_epoch, &image.state) {
             true => TickKind::TimerDue,
             false => TickKind::Restart,
@@ -178,7 +178,7 @@ impl Inner {
             clock,
             parent: how.parent,
             family: how.family,
-            taken,
+            reused: taken,
             turn: turn.take(),
         };
         let launched = self.launch(launch).await;
@@ -218,8 +218,8 @@ impl Inner {
         }
         let program = self.program(&row.plan)?;
         let image = recovery::load(&*self.store, run, &program, row.created_at)?;
-        let taken = self.taken_over(run, how.from.as_ref())?;
-        Ok(Loaded { program, image, how, taken })
+        let reused = self.load_reused_results(run, how.from.as_ref())?;
+        Ok(Loaded { program, image, how, reused: taken: reused })
     }
 
     /// Nobody but this engine has had it since it left memory, and nothing was at work then: its time has gone on, also

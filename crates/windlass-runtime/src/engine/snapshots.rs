@@ -153,7 +153,7 @@ impl Engine {
         let mut clock = if how.virtual_time { Clock::virtual_time() } else { Clock::Real };
         clock.skip_to(state.now);
         let launch = residents::Launch {
-            taken: self.inner.taken_over(&run, how.from.as_ref())?,
+            reused: self.inner.load_reused_results(&run, how.from.as_ref())?,
             run,
             program,
             image: recovery::RunImage::new(state),

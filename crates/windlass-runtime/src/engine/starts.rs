@@ -109,7 +109,7 @@ impl Engine {
             && let Some(row) = self.inner.store.run(&run)?
         {
             drop(turn);
-            return self.same_run(&row, &program, given, &how, options.watch).await;
+            return self.attach_to_existing(&row, &program, given, &how, options.watch).await;
         }
         let create = NewRun {
             plan,
@@ -151,7 +151,7 @@ impl Engine {
             clock: origin.clock,
             parent: options.parent.clone(),
             family,
-            taken: None,
+            reused: None,
             turn,
         };
         let run = handle.run.clone();
@@ -163,7 +163,7 @@ impl Engine {
             Err(RuntimeError::RunExists(_)) => {
                 // Somebody else was faster, or the run was called off before it began.
                 let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::CancelledBeforeStart(run.to_string()))?;
-                self.same_run(&row, &program, given, &how, options.watch).await
+                self.attach_to_existing(&row, &program, given, &how, options.watch).await
             }
             Err(error) => Err(error),
         }
@@ -179,7 +179,7 @@ impl Engine {
         Ok(input)
     }
 
-    async fn same_run(
+    async fn attach_to_existing(
         &self,
         row: &RunRow,
         program: &Program,

@@ -79,7 +79,7 @@ impl Engine {
             // Runs begin after the first of them. If that is there, the delivery is looked at as it was then.
             let before = self.inner.store.run(&first)?;
             if let Some(row) = &before {
-                is_same_delivery(row, plan, whole)?;
+                check_same_delivery(row, plan, whole)?;
             }
             let now = before.as_ref().map_or_else(real_now, |row| row.created_at);
             let Admission { inputs, unmet } = self.admit(&program, trigger, delivered, now, &delivery)?;
@@ -139,7 +139,7 @@ impl Engine {
 }
 
 /// A delivery's name binds what was delivered, to the last item.
-fn is_same_delivery(row: &RunRow, plan: BlobHash, whole: BlobHash) -> Result<(), RuntimeError> {
+fn check_same_delivery(row: &RunRow, plan: BlobHash, whole: BlobHash) -> Result<(), RuntimeError> {
     let before = RunOptions::of(row)?;
     match row.plan == plan && before.fits_delivery(Some(whole)) {
         true => Ok(()),

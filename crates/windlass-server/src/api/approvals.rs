@@ -137,15 +137,15 @@ pub(crate) async fn answer(
     IdempotencyKey(key): IdempotencyKey,
     take::Json(given): take::Json<ApprovalAnswer>,
 ) -> Result<(StatusCode, axum::Json<Answered>), Problem> {
-    let mark = key.map(|key| mark_of(&allowed.who, &key, &name, &given.data));
+    let repeat_mark = key.map(|key| repeat_mark(&allowed.who, &key, &name, &given.data));
     // Before the question is looked for: it may be asked anew, and this is no answer to that.
-    if is_known(&app, &run, mark.as_ref()).await? {
+    if is_repeat(&app, &run, mark.as_ref()).await? {
         return Ok(accepted(run, "repeated"));
     }
     match answered(&app, &run, name, given.data, mark.clone()).await {
         Ok(answer) => Ok(accepted(run, answer)),
         // The same call at the same time was faster.
-        Err(_) if is_known(&app, &run, mark.as_ref()).await? => Ok(accepted(run, "repeated")),
+        Err(_) if is_repeat(&app, &run, mark.as_ref()).await? => Ok(accepted(run, "repeated")),
         Err(problem) => Err(problem),
     }
 }
@@ -155,12 +155,12 @@ fn accepted(run: String, answer: &'static str) -> (StatusCode, axum::Json<Answer
 }
 
 /// What a call with a key is known by, for as long as its run is there: another body is another call.
-fn mark_of(who: &Identity, key: &str, name: &str, data: &Value) -> String {
+fn repeat_mark(who: &Identity, key: &str, name: &str, data: &Value) -> String {
     let text = format!("{key}\0{name}\0{}", input_hash(data));
     format!("answered:{}:{}", who.id, &blake3::hash(text.as_bytes()).to_hex()[..32])
 }
 
-async fn is_known(app: &App, run: &str, mark: Option<&String>) -> Result<bool, Problem> {
+async fn is_repeat(app: &App, run: &str, mark: Option<&String>) -> Result<bool, Problem> {
     let Some(mark) = mark.cloned() else { return Ok(false) };
     let run = run.to_owned();
     app.at_store(move |app| Ok(app.store.knows_request(&run, &mark)?)).await
@@ -183,10 +183,10 @@ async fn answered(
     let (id, wish) = found.answered(data.clone()).await.map_err(refused)?;
     let tell = move |app: &App| {
         let answer = app.engine.request(&run, &id, wish)?;
-        let answer = match found.agrees(&*app.store, &id, &data, answer).map_err(refused)? {
+        let answer = match found.check_repeat(&*app.store, &id, &data, answer).map_err(refused)? {
             Answer::Delivered => "delivered",
             Answer::Queued => "kept",
-            Answer::Repeated => "repeated",
+            Answer::Duplicate => "repeated",
             Answer::Ended => return Err(ended(&run)),
         };
         // After the answer: whoever repeats a call must not hear that it was made when it was not.

@@ -113,7 +113,7 @@ pub(crate) async fn pause(
     IdempotencyKey(key): IdempotencyKey,
     MaybeJson(body): MaybeJson<Plain>,
 ) -> Result<Response, Problem> {
-    let id = request_id("pause", &allowed.who, key, body.request_id)?;
+    let id = idempotency_id("pause", &allowed.who, key, body.request_id)?;
     let seen = run.clone();
     if app.at_store(move |app| Ok(row_of(app, &seen)?.status)).await? == RunStatus::Pending {
         // It stands still already, and goes on when its turn comes: nothing would come of it.
@@ -134,7 +134,7 @@ pub(crate) async fn resume(
     IdempotencyKey(key): IdempotencyKey,
     MaybeJson(body): MaybeJson<Plain>,
 ) -> Result<Response, Problem> {
-    let id = request_id("resume", &allowed.who, key, body.request_id)?;
+    let id = idempotency_id("resume", &allowed.who, key, body.request_id)?;
     let told = ask(&app, &run, id, Request::Resume).await?;
     if told == Answer::Queued {
         // Nobody has it: it is brought back here, where it finds what it was asked.
@@ -156,7 +156,7 @@ pub(crate) async fn cancel(
     IdempotencyKey(key): IdempotencyKey,
     MaybeJson(body): MaybeJson<CancelRequest>,
 ) -> Result<Response, Problem> {
-    let id = request_id("cancel", &allowed.who, key, body.request_id)?;
+    let id = idempotency_id("cancel", &allowed.who, key, body.request_id)?;
     let reason = body.reason.unwrap_or_else(|| format!("cancelled by {}", allowed.who.name));
     short("reason", &reason)?;
     answer(app, run, id, Request::Cancel { reason }).await
@@ -173,7 +173,7 @@ pub(crate) async fn signal(
     Json(body): Json<Signal>,
 ) -> Result<Response, Problem> {
     let Signal { name, data: payload, place, request_id: own } = body;
-    let id = request_id("signal", &allowed.who, key, own)?;
+    let id = idempotency_id("signal", &allowed.who, key, own)?;
     short("name", &name)?;
     place.iter().try_for_each(|place| short("place", place))?;
     let checked = approval::check_signal(&*app.store, &run, &name, place.as_deref(), Some(&payload)).await;
@@ -301,7 +301,7 @@ fn answered(run: String, told: Answer) -> Result<Response, Problem> {
     let answer = match told {
         Answer::Delivered => "delivered",
         Answer::Queued => "kept",
-        Answer::Repeated => "repeated",
+        Answer::Duplicate => "repeated",
         Answer::Ended => {
             let problem = Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));
             return Err(problem.hint(format!("GET /api/v1/runs/{run} shows how")));
@@ -311,8 +311,8 @@ fn answered(run: String, told: Answer) -> Result<Response, Problem> {
 }
 
 /// What makes repeats of one call one: for each kind of call and each token apart.
-fn request_id(kind: &str, who: &Identity, key: Option<String>, own: Option<String>) -> Result<String, Problem> {
-    let given = match (key, own) {
+fn idempotency_id(kind: &str, who: &Identity, key: Option<String>, body_id: Option<String>) -> Result<String, Problem> {
+    let given = match (key, body_id) {
         (Some(_), Some(_)) => {
             return Err(Problem::bad_request("`request_id` and `Idempotency-Key` are both given")
                 .hint("each of them makes repeats one: leave one out"));

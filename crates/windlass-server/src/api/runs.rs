@@ -140,12 +140,12 @@ pub(crate) async fn start(
     }
     // Without parameters, nothing and an empty object are the same.
     let input = if input.is_null() { Value::map(Map::new()) } else { input };
-    let again = |id: String, input: Value| Again { id, definition: definition.clone(), version, input, wait_ms };
+    let repeated_start = |id: String, input: Value| RepeatedStart { id, definition: definition.clone(), version, input, wait_ms };
     let (plan, number) = match (plan_of(&app, &definition, version).await, &id) {
         (Ok(found), _) => found,
         // What is gone cannot be started. What it was started as while it was there answers the same call all the same.
         (Err(gone), Some(id)) if gone.code == codes::NOT_FOUND => {
-            return match same_run(app, again(id.clone(), input)).await? {
+            return match find_repeated_start(app, again(id.clone(), input)).await? {
                 Some(answer) => Ok(answer),
                 None => Err(gone),
             };
@@ -159,7 +159,7 @@ pub(crate) async fn start(
     let handle = match (app.engine.start(plan, input.clone(), options).await, id) {
         (Ok(handle), _) => handle,
         (Err(error @ (RuntimeError::RunExists(_) | RuntimeError::Owned { .. })), Some(id)) => {
-            return same_run(app, again(id, input)).await?.ok_or_else(|| error.into());
+            return find_repeated_start(app, again(id, input)).await?.ok_or_else(|| error.into());
         }
         (Err(error), _) => return Err(refused(error, &definition)),
     };
@@ -227,7 +227,7 @@ fn refused(error: RuntimeError, definition: &str) -> Problem {
 }
 
 /// A call that names its run, which may have been made before.
-struct Again {
+struct RepeatedStart {
     id: String,
     definition: String,
     version: Option<u64>,
@@ -237,8 +237,8 @@ struct Again {
 
 /// The answer if a run of this id is there. It is the same call if it asked for the same, whatever was registered or removed
 /// since.
-async fn same_run(app: App, again: Again) -> Result<Option<Response>, Problem> {
-    let Again { id, definition, version, input, wait_ms } = again;
+async fn find_repeated_start(app: App, repeat: RepeatedStart) -> Result<Option<Response>, Problem> {
+    let RepeatedStart { id, definition, version, input, wait_ms } = repeat;
     let given = input.clone();
     let found = app.at_store(move |app| {
         let Some(row) = app.store.run(&id)? else { return Ok(None) };

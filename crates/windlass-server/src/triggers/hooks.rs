@@ -21,7 +21,7 @@ use windlass_value::Value;
 use super::request;
 use super::settings::{self, Settings};
 use super::signature::{self, Scheme, Unproven};
-use super::{TriggerLogEntry, TriggerLogOutcome, is_called, prefix, queue, replies, was_made};
+use super::{TriggerLogEntry, TriggerLogOutcome, is_called, prefix, queue, replies, existing_run};
 use crate::api::take::{self, of_path};
 use crate::auth::{Authority, Declared, Identity, Peer, Scope, gate, identify};
 use crate::catalog::Definition;
@@ -149,14 +149,14 @@ impl FromRequest<App> for Signed {
         let body = take::whole(body, app.options.limits.max_body_bytes).await?;
         let id = match &settings.secret {
             Some(_) if open && !parts.headers.contains_key(settings.scheme.header()) => {
-                signature::named(&parts.headers)
+                signature::unsigned_delivery_id(&parts.headers)
             }
             Some(reference) => {
                 let id = proven(app, settings.scheme, &parts.headers, &body, reference).map_err(unproven)?;
                 gate::signed(&parts);
                 Some(id)
             }
-            None => signature::named(&parts.headers),
+            None => signature::unsigned_delivery_id(&parts.headers),
         };
         // After the proof: strangers close no webhook to those who may call it.
         let rate = app.watch().rates.deliveries;
@@ -309,7 +309,7 @@ pub(crate) async fn deliver_below(signed: Signed) -> Result<Response, Problem> {
 /// What became of a delivery.
 enum Made {
     /// The version that was there when it came first has had it.
-    Before(String),
+    Repeated(String),
     Runs {
         triggered: Triggered,
         waiting: usize,
@@ -327,7 +327,7 @@ impl Signed {
         let made = making.await.unwrap_or_else(|_| Err(Problem::defect("a delivery has ended in a defect")))?;
         let (triggered, waiting) = match made {
             Made::Runs { triggered, waiting } => (triggered, waiting),
-            Made::Before(run) => {
+            Made::Repeated(run) => {
                 return Ok(accepted(Delivered { runs: vec![run], repeated: true, ..Delivered::default() }));
             }
         };
@@ -368,7 +368,7 @@ impl Signed {
             Ok(triggered) => triggered,
             Err(error) => {
                 ticket.finish_unknown().await?;
-                let Some(run) = was_made(&error) else {
+                let Some(run) = existing_run(&error) else {
                     let problem = refusal(error);
                     // What was delivered may stand in the sentence.
                     self.tell(TriggerLogOutcome::Failed { why: problem.code.to_string() });
@@ -376,7 +376,7 @@ impl Signed {
                 };
                 self.app.metrics.record_delivery("repeated");
                 self.tell(TriggerLogOutcome::Repeated { run: run.to_owned() });
-                return Ok(Made::Before(run.to_owned()));
+                return Ok(Made::Repeated(run.to_owned()));
             }
         };
         let waiting = ticket.finish(&triggered.runs).await?;

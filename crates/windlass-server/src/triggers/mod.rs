@@ -52,7 +52,7 @@ fn replies(plan: &Plan) -> bool {
 }
 
 /// The same delivery has been made before, perhaps with another version of the definition.
-fn was_made(error: &RuntimeError) -> Option<&str> {
+fn existing_run(error: &RuntimeError) -> Option<&str> {
     match error {
         RuntimeError::RunExists(run) => Some(run),
         _ => None,

@@ -426,7 +426,7 @@ impl AdmissionQueue {
         {
             let is_started = match app.engine.request(&run, ADMISSION_REQUEST, Request::Resume) {
                 Ok(Answer::Ended) | Err(RuntimeError::NoSuchRun(_)) => false,
-                Ok(Answer::Delivered | Answer::Queued | Answer::Repeated) => true,
+                Ok(Answer::Delivered | Answer::Queued | Answer::Duplicate) => true,
                 Err(error) => return Err(error),
             };
             self.dequeue(&run);

@@ -12,7 +12,7 @@ use super::catch_up::{self, Due};
 use super::listening::{Listening, again, listening};
 use super::poll::{self, Asked};
 use super::settings::{self, Answer, Firing};
-use super::{TriggerLogEntry, TriggerLogOutcome, prefix, queue, was_made};
+use super::{TriggerLogEntry, TriggerLogOutcome, prefix, queue, existing_run};
 use crate::App;
 
 /// Schedules that another server has changed are seen this late at most.
@@ -340,7 +340,7 @@ impl Scheduler {
             // Another server was faster, or this one before it crashed.
             Err(RuntimeError::Owned { run, .. }) => Ok(Fired::Repeated(run)),
             Err(error @ (RuntimeError::Store(_) | RuntimeError::Closing)) => Err(error),
-            Err(error) => match was_made(&error) {
+            Err(error) => match existing_run(&error) {
                 Some(run) => Ok(Fired::Repeated(run.to_owned())),
                 None => Ok(Fired::Failed(error.to_string())),
             },

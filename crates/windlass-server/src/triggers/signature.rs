@@ -130,7 +130,7 @@ fn signatures_of(text: &str) -> Vec<Vec<u8>> {
 }
 
 /// The name that an unsigned delivery gives itself.
-pub(crate) fn named(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn unsigned_delivery_id(headers: &HeaderMap) -> Option<String> {
     let names = ["idempotency-key", "webhook-id", "x-windlass-delivery", "x-github-delivery"];
     // Apart from those that are proven: nobody takes the name of one of them.
     names.iter().find_map(|name| only(headers, name)).map(|name| format!("unsigned:{name}"))

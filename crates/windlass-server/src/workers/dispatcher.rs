@@ -235,7 +235,7 @@ impl Dispatcher {
             lease_epoch: call.lease_epoch,
             tool: call.tool,
             input: call.input,
-            key: call.key,
+            idempotency_key: call.key,
             attempt: call.attempt,
             path: call.path,
             timeout_ms: call.timeout.map(|timeout| timeout.0 / 1_000),

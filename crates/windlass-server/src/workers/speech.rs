@@ -171,7 +171,7 @@ impl Dispatcher {
     ) -> Result<Option<LeasedJob>, Refused> {
         let id = JobId { run: report.run.clone(), job: report.job };
         let away = match self.accept(who, &id, report.lease_epoch, outcome)? {
-            Accepted::Again(next) => return Ok(next.map(|job| (*job).clone())),
+            Accepted::Repeated(next) => return Ok(next.map(|job| (*job).clone())),
             Accepted::Now(away) => away,
         };
         let mut handing = Handing { dispatcher: self, id, lease_epoch: report.lease_epoch, told: false };
@@ -196,7 +196,7 @@ impl Dispatcher {
         if !its {
             // While all runs are let go of, a job that is not there is nobody else's either.
             let refused = if state.closing { Refused::Leaving } else { Refused::Stale };
-            return state.said_before(who, id, lease_epoch).ok_or(refused);
+            return state.find_repeated_report(who, id, lease_epoch).ok_or(refused);
         }
         let entry = state.jobs.remove(id).ok_or(Refused::Stale)?;
         let (Some(away), Some(result)) = (entry.away, entry.result) else { return Err(Refused::Stale) };
@@ -250,7 +250,7 @@ struct LeaseBatch {
 enum Accepted {
     Now(Away),
     /// It was said before, and the answer was lost.
-    Again(Option<Arc<LeasedJob>>),
+    Repeated(Option<Arc<LeasedJob>>),
 }
 
 /// How a lease that a worker speaks of stands.
@@ -274,7 +274,7 @@ impl State {
         let job = &entry.job;
         let same = || {
             lease.lease_epoch < job.lease_epoch
-                && lease.key.as_deref() == Some(&*job.key)
+                && lease.idempotency_key.as_deref() == Some(&*job.idempotency_key)
                 && lease.attempt.is_none_or(|attempt| attempt == job.attempt)
         };
         match &entry.stage {
@@ -306,13 +306,13 @@ impl State {
         Some((*job).clone())
     }
 
-    fn said_before(&self, who: &WorkerKey, id: &JobId, lease_epoch: u32) -> Option<Accepted> {
+    fn find_repeated_report(&self, who: &WorkerKey, id: &JobId, lease_epoch: u32) -> Option<Accepted> {
         let done = &self.workers.get(who)?.done;
         let done = done.iter().rev().find(|done| done.id == *id && done.lease_epoch == lease_epoch)?;
         let next = self.jobs.get(id).filter(|entry| {
             Some(entry.job.lease_epoch) == done.next_epoch && matches!(&entry.stage, Stage::Leased(held) if held.worker == *who)
         });
-        Some(Accepted::Again(next.map(|entry| entry.job.clone())))
+        Some(Accepted::Repeated(next.map(|entry| entry.job.clone())))
     }
 }
 

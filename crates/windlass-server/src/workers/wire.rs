@@ -27,7 +27,7 @@ pub struct LeasedJob {
     pub input: Value,
     /// The same on every repeat of the same effect.
     #[schema(value_type = String)]
-    pub key: Arc<str>,
+    pub idempotency_key: Arc<str>,
     pub attempt: u32,
     #[schema(value_type = String)]
     pub path: Arc<str>,
@@ -117,7 +117,7 @@ pub struct LeaseRef {
     pub lease_epoch: u32,
     /// With it, a lease that was lost can be had back if nobody else has the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
+    pub idempotency_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
 }

@@ -314,7 +314,7 @@ async fn requests_of_every_odd_form() {
 }
 
 #[tokio::test]
-async fn hostile_names_of_repeats() {
+async fn hostile_idempotency_keys_are_rejected() {
     let (world, running) = running(anywhere()).await;
     let body = r#"{"definition":"nothing"}"#;
     let long = "k".repeat(257);

@@ -20,14 +20,14 @@ use crate::recovery::{self, RunImage, replay_each};
 const ROW_BATCH_SIZE: u32 = 64;
 
 /// A task and what it was asked for.
-type Asked = [u8; 16];
+type TaskDigest = [u8; 16];
 
-pub(crate) struct Taken {
+pub(crate) struct ReusedResults {
     store: Arc<dyn Store>,
     run: Arc<str>,
-    results: BTreeMap<Asked, Vec<Found>>,
+    results: BTreeMap<TaskDigest, Vec<ResultLocation>>,
     /// Child runs that did not end well, the last for each call.
-    failed: BTreeMap<Asked, String>,
+    failed: BTreeMap<TaskDigest, String>,
     /// The ticks whose results were taken.
     used: Mutex<BTreeSet<u64>>,
     /// The new run's own journal is no longer whole: what was taken is not known for sure.
@@ -36,7 +36,7 @@ pub(crate) struct Taken {
 
 /// Where a result is.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct ResultLocation {
     tick: u64,
     /// Which entry and which visit of the task it was.
     entry: (u32, u32),
@@ -44,16 +44,16 @@ struct Found {
 
 /// A task that is being done, while the old run is read.
 struct Open {
-    asked: Asked,
+    digest: TaskDigest,
     entry: (u32, u32),
     lease_epoch: u32,
     /// Its result did not help whoever asked for it.
     discarded: bool,
 }
 
-impl Taken {
-    pub(crate) fn new(store: Arc<dyn Store>, run: Arc<str>) -> Taken {
-        Taken { store, run, results: BTreeMap::new(), failed: BTreeMap::new(), used: Mutex::default(), in_doubt: false }
+impl ReusedResults {
+    pub(crate) fn new(store: Arc<dyn Store>, run: Arc<str>) -> ReusedResults {
+        ReusedResults { store, run, results: BTreeMap::new(), failed: BTreeMap::new(), used: Mutex::default(), in_doubt: false }
     }
 
     /// Reads the results of the old run from this image on. What frames have got that began at `spoilt` is left out.
@@ -63,12 +63,12 @@ impl Taken {
         let mut calls: BTreeMap<u64, (Open, String)> = BTreeMap::new();
         let busy = image.state.jobs.values().filter(|open| !open.resting).map(|open| &open.job);
         for job in busy.filter(|job| job.key.call == 0) {
-            let asked = asked(&job.tool, &job.key, &job.input);
-            jobs.insert(job.job, Open { asked, entry: entry(&job.key), lease_epoch: job.lease_epoch, discarded: false });
+            let digest = task_digest(&job.tool, &job.key, &job.input);
+            jobs.insert(job.job, Open { digest: asked: digest, entry: entry(&job.key), lease_epoch: job.lease_epoch, discarded: false });
         }
         for (call, open) in &image.state.calls {
-            let asked = asked(&open.definition, &open.key, &open.input);
-            let made = Open { asked, entry: entry(&open.key), lease_epoch: 0, discarded: false };
+            let digest = task_digest(&open.definition, &open.key, &open.input);
+            let made = Open { digest: asked: digest, entry: entry(&open.key), lease_epoch: 0, discarded: false };
             calls.insert(*call, (made, codec::child_id(&self.run, &open.key)));
         }
         let store = self.store.clone();
@@ -85,8 +85,8 @@ impl Taken {
                     Command::RunWorker(job) => note_job(state, job, &mut jobs, &is_discarded),
                     Command::StartChild { call, definition, input, key } => {
                         let discarded = is_discarded(state.calls.get(call).map(|open| open.frame));
-                        let asked = asked(definition, key, input);
-                        let made = Open { asked, entry: entry(key), lease_epoch: 0, discarded: spoilt: discarded };
+                        let digest = task_digest(definition, key, input);
+                        let made = Open { digest: asked: digest, entry: entry(key), lease_epoch: 0, discarded: spoilt: discarded };
                         calls.insert(*call, (made, codec::child_id(&run, key)));
                     }
                     _ => {}
@@ -113,14 +113,14 @@ impl Taken {
                     return;
                 }
                 if let Some(open) = jobs.remove(job).filter(|open| outcome.error.is_none() && !open.discarded) {
-                    self.results.entry(open.asked).or_default().push(Found { tick, entry: open.entry });
+                    self.results.entry(open.digest).or_default().push(ResultLocation { tick, entry: open.entry });
                 }
             }
             TickKind::CallResult { call, status, .. } => match calls.remove(call) {
                 Some((open, _)) if *status == Status::Succeeded && !open.discarded => {
-                    self.results.entry(open.asked).or_default().push(Found { tick, entry: open.entry });
+                    self.results.entry(open.digest).or_default().push(ResultLocation { tick, entry: open.entry });
                 }
-                Some((open, child)) if *status != Status::Succeeded => _ = self.failed.insert(open.asked, child),
+                Some((open, child)) if *status != Status::Succeeded => _ = self.failed.insert(open.digest, child),
                 _ => {}
             },
             _ => {}
@@ -128,7 +128,7 @@ impl Taken {
     }
 
     /// What the new run has taken before: after a crash its journal says so.
-    pub(crate) fn leave_out_used_by(&mut self, run: &str) -> Result<(), RuntimeError> {
+    pub(crate) fn exclude_used_by(&mut self, run: &str) -> Result<(), RuntimeError> {
         let mut used = BTreeSet::new();
         let mut from = 0;
         loop {
@@ -149,26 +149,26 @@ impl Taken {
     }
 
     /// The result of a task, if the old run has it. Each is taken once.
-    pub(crate) fn job(&self, job: &Job) -> Option<TaskOutcome> {
+    pub(crate) fn reuse_job(&self, job: &Job) -> Option<TaskOutcome> {
         // One that goes on with something has begun here.
         if job.key.call > 0 || job.resumed.is_some() {
             return None;
         }
-        self.take(&asked(&job.tool, &job.key, &job.input), entry(&job.key))
+        self.reuse(&task_digest(&job.tool, &job.key, &job.input), entry(&job.key))
     }
 
     /// The result of a child run, if the old run has it.
-    pub(crate) fn call(&self, child: &ChildStart) -> Option<TaskOutcome> {
-        self.take(&asked(&child.definition, &child.key, &child.input), entry(&child.key))
+    pub(crate) fn reuse_call(&self, child: &ChildStart) -> Option<TaskOutcome> {
+        self.reuse(&task_digest(&child.definition, &child.key, &child.input), entry(&child.key))
     }
 
     /// The child run of the old run whose failure this one is to mend.
     pub(crate) fn failed_call(&self, child: &ChildStart) -> Option<String> {
-        self.failed.get(&asked(&child.definition, &child.key, &child.input)).cloned()
+        self.failed.get(&task_digest(&child.definition, &child.key, &child.input)).cloned()
     }
 
-    fn take(&self, asked: &Asked, entry: (u32, u32)) -> Option<TaskOutcome> {
-        let found = self.results.get(asked)?;
+    fn reuse(&self, digest: &TaskDigest, entry: (u32, u32)) -> Option<TaskOutcome> {
+        let found = self.results.get(digest)?;
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left = found.iter().filter(|found| !used.contains(&found.tick));
         let same = left.clone().find(|found| found.entry == entry);
@@ -202,20 +202,20 @@ fn note_job(state: &State, job: &Job, jobs: &mut BTreeMap<u64, Open>, is_discard
         return;
     }
     let discarded = is_discarded(state.jobs.get(&job.job).map(|open| open.frame));
-    let asked = asked(&job.tool, &job.key, &job.input);
-    jobs.insert(job.job, Open { asked, entry: entry(&job.key), lease_epoch: job.lease_epoch, discarded: spoilt: discarded });
+    let digest = task_digest(&job.tool, &job.key, &job.input);
+    jobs.insert(job.job, Open { digest: asked: digest, entry: entry(&job.key), lease_epoch: job.lease_epoch, discarded: spoilt: discarded });
 }
 
 /// Attempts do not count: one that went well in the end went well.
-fn asked(tool: &str, key: &EffectKey, input: &Value) -> Asked {
+fn task_digest(tool: &str, key: &EffectKey, input: &Value) -> TaskDigest {
     let mut hasher = blake3::Hasher::new();
     for part in [tool.as_bytes(), key.path.as_bytes(), &windlass_value::encode(input)] {
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
-    let mut asked = Asked::default();
-    asked.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-    asked
+    let mut digest = TaskDigest::default();
+    digest.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    digest
 }
 
 fn entry(key: &EffectKey) -> (u32, u32) {
