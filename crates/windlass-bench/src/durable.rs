@@ -181,7 +181,7 @@ pub(crate) fn waiting_runs() -> Vec<String> {
     let folder = Folder::new("waiting");
     runtime().block_on(async {
         let store = sqlite(folder.path(), Durability::Off);
-        let engine = engine(store, EngineOptions { release_after: Duration::ZERO, ..options() });
+        let engine = engine(store, EngineOptions { evict_after: Duration::ZERO, ..options() });
         let (plan, _) = engine.add_plan(definitions::waiting()).expect("the plan loads");
         let start = |count: usize| {
             let (engine, slots) = (engine.clone(), Arc::new(Semaphore::new(256)));

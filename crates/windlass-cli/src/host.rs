@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::progress::{BEAT, Progress};
 
 /// A process with one run has no use for giving it back while it waits: whoever watches this process would be lost.
-const NEVER: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3_600);
+const NEVER_EVICT: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3_600);
 
 /// The control loop, the worker that calls tools, and whoever waits: more threads would only cost their start.
 const THREADS: usize = 2;
@@ -45,7 +45,7 @@ pub(crate) fn engine(store: &Arc<dyn Store>, settings: &Settings, testing: &Test
         languages: crate::dialects::languages(),
         limits: settings.limits.clone(),
         max_job_concurrency: settings.process_limits.max_job_concurrency.max(1),
-        release_after: NEVER,
+        evict_after: NEVER_EVICT,
         gate: Some(Arc::new(crate::secrets::sealer(settings).lenient())),
         commit_here: true,
         commit_hook: commit_hook(testing)?,

@@ -65,7 +65,7 @@ pub enum Next {
     /// Nothing there (only when polling).
     Nothing,
     /// The run is to leave memory.
-    Release,
+    Evict,
     /// The store has failed while nothing else was happening.
     Failed(RuntimeError),
     /// The process is going down; the run stays as it is in the store.
@@ -135,7 +135,7 @@ pub trait Journal: Send {
     fn load_blob(&mut self, hash: &BlobHash) -> impl Future<Output = Result<Option<Value>, RuntimeError>> + Send;
 
     /// The run leaves memory: its state, and when it wants to be woken, are kept.
-    fn release(
+    fn evict(
         &mut self,
         state: &State,
         blobs: &mut BlobCache,

@@ -51,7 +51,7 @@ struct Unready {
 pub enum Exit {
     Ended(RunResult),
     /// It waits in the store for time or a signal.
-    Released,
+    Evicted,
     /// The process goes down; whoever opens the store next goes on with it.
     Closed,
 }
@@ -116,9 +116,9 @@ impl<A: Adapter> ControlLoop<A> {
                 Next::Timer => self.buffer.push_back(TickKind::TimerDue),
                 Next::Snapshot(reply) => self.asked.push(reply),
                 Next::Nothing | Next::Inbox => {}
-                Next::Release => {
-                    self.adapter.journal().release(&self.state, &mut self.blobs).await?;
-                    return Ok(Exit::Released);
+                Next::Evict => {
+                    self.adapter.journal().evict(&self.state, &mut self.blobs).await?;
+                    return Ok(Exit::Evicted);
                 }
                 Next::Failed(error) => return Err(error),
                 Next::Closed => return Ok(Exit::Closed),
@@ -141,7 +141,7 @@ impl<A: Adapter> ControlLoop<A> {
             Next::Failed(error) => return Err(error),
             Next::Closed => self.closing = true,
             Next::Snapshot(reply) => self.asked.push(reply),
-            Next::Timer | Next::Inbox | Next::Nothing | Next::Release => {}
+            Next::Timer | Next::Inbox | Next::Nothing | Next::Evict => {}
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl<A: Adapter> ControlLoop<A> {
             Next::Closed => self.closing = true,
             Next::Failed(error) => return Err(error),
             Next::Snapshot(reply) => self.asked.push(reply),
-            Next::Timer | Next::Inbox | Next::Nothing | Next::Release => {}
+            Next::Timer | Next::Inbox | Next::Nothing | Next::Evict => {}
         }
         Ok(!self.closing)
     }

@@ -69,7 +69,7 @@ async fn a_run_that_never_rests_can_be_carried_too() {
 }
 
 #[tokio::test]
-async fn a_run_that_sleeps_in_its_store_is_carried_with_its_waits() {
+async fn an_evicted_run_is_snapshotted_with_its_waits() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let first = engine(&store, &world, Keep::Journal);
     let (plan, _) = first.add_plan(steps("waits").signal("wait", "go").plan()).expect("a plan");

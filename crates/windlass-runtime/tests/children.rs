@@ -385,7 +385,7 @@ async fn a_parent_is_notified_of_a_childs_end_without_polling() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_that_goes_on_holds_nobody_and_survives_a_crash() {
     let (store, world) = fresh();
-    let first = engine_with(&store, EngineOptions { release_after: std::time::Duration::ZERO, ..options(&world) });
+    let first = engine_with(&store, EngineOptions { evict_after: std::time::Duration::ZERO, ..options(&world) });
     let plan = steps("s")
         .effect("wait", "slow", r#"{"left": 3}"#)
         .gives(&[("gave", "@outputs('wait')"), ("began", "@actions('wait').inputs")]);

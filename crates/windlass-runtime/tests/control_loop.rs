@@ -134,8 +134,8 @@ impl<A: Adapter> Journal for Spy<A> {
         self.inner.journal().load_blob(hash).await
     }
 
-    async fn release(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
-        self.inner.journal().release(state, blobs).await
+    async fn evict(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+        self.inner.journal().evict(state, blobs).await
     }
 }
 

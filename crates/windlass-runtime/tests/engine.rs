@@ -314,9 +314,9 @@ async fn a_fenced_engine_writes_nothing() {
 // ------------------------------------------------------------------------------------------------------ idle release
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiting_run_leaves_memory_and_comes_back_for_time_and_for_signals() {
+async fn a_waiting_run_is_evicted_and_reloaded_for_timers_and_signals() {
     let (store, world) = fresh();
-    let engine = engine_with(&store, EngineOptions { release_after: Duration::ZERO, ..options(&world) });
+    let engine = engine_with(&store, EngineOptions { evict_after: Duration::ZERO, ..options(&world) });
     let plan = steps("s")
         // Long enough to be looked at before, also on a busy machine.
         .delay("short", windlass_value::Duration::from_secs(3))
@@ -338,9 +338,9 @@ async fn a_waiting_run_leaves_memory_and_comes_back_for_time_and_for_signals() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_adopting_engine_wakes_what_others_have_left() {
+async fn an_adopting_engine_reloads_runs_that_other_engines_left() {
     let (store, world) = fresh();
-    let first = engine_with(&store, EngineOptions { release_after: Duration::ZERO, ..options(&world) });
+    let first = engine_with(&store, EngineOptions { evict_after: Duration::ZERO, ..options(&world) });
     // Long enough that the first is closed by then, also on a busy machine.
     let plan = steps("s").delay("short", windlass_value::Duration::from_secs(3)).effect("work", "count", "1").plan();
     let mut handle = begin(&first, plan, "timed").await;

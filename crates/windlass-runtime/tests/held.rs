@@ -33,16 +33,16 @@ fn kinds(store: &MemoryStore) -> Vec<String> {
 }
 
 /// Released from memory at once, so that it has to come back.
-fn forgetful(world: &World) -> EngineOptions {
-    EngineOptions { release_after: Duration::ZERO, ..options(world) }
+fn evict_immediately(world: &World) -> EngineOptions {
+    EngineOptions { evict_after: Duration::ZERO, ..options(world) }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_run_begins_when_it_is_resumed() {
-    for release in [false, true] {
+    for evicts in [false, true] {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-        let engine = match release {
-            true => engine_with(&store, forgetful(&world)),
+        let engine = match evicts {
+            true => engine_with(&store, evict_immediately(&world)),
             false => engine(&store, &world),
         };
         let mut run = held(&engine, r#"{"n": 7}"#).await;
@@ -50,10 +50,10 @@ async fn a_held_run_begins_when_it_is_resumed() {
         assert_eq!((status(&store), kinds(&store)), (RunStatus::Pending, vec!["workflow.held".to_owned()]));
         // The same start again is the same run, and lets it wait.
         assert!(!held(&engine, r#"{"n": 7}"#).await.created);
-        if release {
+        if evicts {
             until(|| engine.resident() == 0).await;
         }
-        assert_eq!(status(&store), RunStatus::Pending, "released: {release}");
+        assert_eq!(status(&store), RunStatus::Pending, "released: {evicts}");
         // What comes before the start is there after it.
         let signal = Request::Signal { name: "go".to_owned(), payload: Value::Null };
         engine.request("r", "s", signal).expect("asked");

@@ -79,11 +79,11 @@ async fn the_time_of_one_whose_process_died_while_it_waited_comes_all_the_same()
 
 /// Runs whose time has come and which this engine cannot go on with are due first: they do not hide the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_brought_back_does_not_hide_what_can() {
+async fn runs_that_cannot_be_reloaded_do_not_block_others() {
     // On a busy machine some are due before all are made: then there is more time.
     for seconds in [2, 10, 60] {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-        let first = engine_with(&store, EngineOptions { release_after: Duration::ZERO, ..options(&world) });
+        let first = engine_with(&store, EngineOptions { evict_after: Duration::ZERO, ..options(&world) });
         let soon = windlass_value::Duration::from_secs(seconds);
         for n in 0..300 {
             let plan = steps("stuck").delay("wait", soon).effect("work", "count", "1").plan();

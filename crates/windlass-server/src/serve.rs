@@ -29,7 +29,7 @@ use crate::workers::presence;
 use crate::{App, Problem, api, edge, page};
 
 /// What letting go of runs takes at most, if nothing is wrong.
-const LET_GO_WITHIN: Duration = Duration::from_secs(1);
+const EVICTION_RESERVE: Duration = Duration::from_secs(1);
 
 /// All routes, ready to be asked: tests ask it without a listener.
 pub fn router(app: App) -> Router {
@@ -123,16 +123,16 @@ pub async fn serve(app: App) -> Result<Running, StartError> {
         };
         let drain = app.options.drain;
         // Requests under way and tasks at work end side by side; what is left of the time is for letting go of runs.
-        let at_work = drain.saturating_sub(LET_GO_WITHIN).max(drain / 2);
-        let let_go = async move {
-            let let_go = async {
+        let at_work = drain.saturating_sub(EVICTION_RESERVE).max(drain / 2);
+        let evict_runs = async move {
+            let drain_engine = async {
                 // What was let in is made whole.
                 let _ = tokio::time::timeout(at_work, app.watch().making.write()).await;
                 app.engine.drain(at_work).await
             };
-            let _ = tokio::time::timeout(drain, let_go).await;
+            let _ = tokio::time::timeout(drain, drain_engine).await;
         };
-        connections.serve(until_stopped, let_go).await;
+        connections.serve(until_stopped, evict_runs).await;
     });
     Ok(Running { address, stop: Some(stop), served })
 }

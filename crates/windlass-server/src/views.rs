@@ -94,7 +94,7 @@ impl App {
     }
 
     /// How a run stands, if it is in memory and says so soon. None: ask the store.
-    pub(crate) async fn state_at_hand(&self, run: &str) -> Result<Option<State>, Problem> {
+    pub(crate) async fn resident_state(&self, run: &str) -> Result<Option<State>, Problem> {
         match tokio::time::timeout(STATE_WITHIN, self.engine.state(run)).await {
             Ok(state) => Ok(state?),
             Err(_) => Ok(None),

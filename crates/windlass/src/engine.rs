@@ -303,8 +303,8 @@ impl EngineBuilder {
     }
 
     /// How long a run that only waits stays in memory.
-    pub fn release_after(mut self, time: std::time::Duration) -> EngineBuilder {
-        self.options.release_after = time;
+    pub fn evict_after(mut self, time: std::time::Duration) -> EngineBuilder {
+        self.options.evict_after = time;
         self
     }
 

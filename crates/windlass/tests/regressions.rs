@@ -157,7 +157,7 @@ async fn handles_see_an_end_in_another_engine() {
         .build()
         .unwrap();
     let directory = Directory::new();
-    let open = || Engine::open(&directory.0).adopt(false).release_after(std::time::Duration::ZERO).workflow(&workflow);
+    let open = || Engine::open(&directory.0).adopt(false).evict_after(std::time::Duration::ZERO).workflow(&workflow);
     let (one, other) = (open().build().unwrap(), open().build().unwrap());
     let handle = one.start(&workflow, Begin {}).id("r").await.unwrap();
     // Without taking it over.

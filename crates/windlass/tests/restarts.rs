@@ -596,7 +596,7 @@ fn time_that_was_used_up_stays_so_over_a_restart() {
 }
 
 #[test]
-fn the_timeout_of_a_run_comes_also_when_the_run_has_left_memory() {
+fn an_evicted_run_still_times_out() {
     let directory = Directory::new();
     let workflow = Workflow::builder("released")
         .timeout(Duration::from_millis(60))
@@ -604,7 +604,7 @@ fn the_timeout_of_a_run_comes_also_when_the_run_has_left_memory() {
         .build()
         .unwrap();
     life(async {
-        let engine = Engine::open(directory.path()).release_after(Duration::ZERO).workflow(&workflow).build().unwrap();
+        let engine = Engine::open(directory.path()).evict_after(Duration::ZERO).workflow(&workflow).build().unwrap();
         let handle = begin(&engine, &workflow).await;
         let error = handle.result::<Done>().await.unwrap_err();
         assert_eq!(error.code(), "RunTimedOut", "{error}");
@@ -615,7 +615,7 @@ fn the_timeout_of_a_run_comes_also_when_the_run_has_left_memory() {
 }
 
 #[test]
-fn a_retry_is_not_lost_when_the_run_leaves_memory() {
+fn a_retry_survives_eviction() {
     let (directory, world) = (Directory::new(), World::default());
     let workflow = Workflow::builder("released")
         .step("work", |ctx: Context, world: Res<World>, _: Begin| async move {
@@ -630,7 +630,7 @@ fn a_retry_is_not_lost_when_the_run_leaves_memory() {
         .build()
         .unwrap();
     life(async {
-        let engine = Engine::open(directory.path()).release_after(Duration::ZERO).workflow(&workflow).build().unwrap();
+        let engine = Engine::open(directory.path()).evict_after(Duration::ZERO).workflow(&workflow).build().unwrap();
         assert_eq!(text(&begin(&engine, &workflow).await).await, "third");
     });
     assert_eq!(world.notes(), ["attempt 1", "attempt 2", "attempt 3"]);

@@ -303,7 +303,7 @@ async fn an_empty_fan_out_is_joined_at_once_and_a_failed_member_fails_the_run() 
 }
 
 #[tokio::test]
-async fn a_deadline_is_kept_when_the_run_has_left_memory() {
+async fn a_deadline_survives_eviction() {
     use std::sync::Arc;
     let workflow = Workflow::builder("released")
         .step("ask", |ctx: Context, _: Begin| async move {
@@ -315,7 +315,7 @@ async fn a_deadline_is_kept_when_the_run_has_left_memory() {
         .build()
         .unwrap();
     let store = Arc::new(windlass_store::MemoryStore::new());
-    let engine = windlass::Engine::in_memory().store(store).release_after(Duration::ZERO).workflow(&workflow).build();
+    let engine = windlass::Engine::in_memory().store(store).evict_after(Duration::ZERO).workflow(&workflow).build();
     let engine = engine.unwrap();
     let handle = in_time(engine.start(&workflow, Begin { n: 0 })).await.unwrap();
     assert_eq!(text(&handle).await, "WaitTimedOut");

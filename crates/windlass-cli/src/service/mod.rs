@@ -31,7 +31,7 @@ pub(crate) use lock::server_of;
 pub(crate) use traces::engine_spans;
 
 /// A run that only waits leaves memory soon: a server has many of them.
-const RELEASE_AFTER: Duration = Duration::from_secs(10);
+const EVICT_AFTER: Duration = Duration::from_secs(10);
 
 /// What a collector has not taken by then is let go of.
 const TRACES_WITHIN: Duration = Duration::from_secs(2);
@@ -97,7 +97,7 @@ impl Base {
             languages: crate::dialects::languages(),
             limits: settings.limits.clone(),
             max_job_concurrency: settings.process_limits.max_job_concurrency.max(1),
-            release_after: RELEASE_AFTER,
+            evict_after: EVICT_AFTER,
             adopt: true,
             commit_hook,
             ..EngineOptions::default()

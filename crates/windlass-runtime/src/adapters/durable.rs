@@ -6,7 +6,7 @@ use windlass_core::{Command, Output, State, Tick, TickKind, IterationRecord};
 use windlass_store::{NewSnapshot, Record, RunBatch, StatusChange};
 use windlass_value::{BlobHash, Value};
 
-use super::post::{Post, PostOptions, resting};
+use super::post::{Post, PostOptions, evicted_status};
 use super::iterations::{MAX_PENDING_TIME, IterationBuffer};
 use crate::RuntimeError;
 use crate::adapter::{Adapter, Journal, Next, TickSource, Waiting};
@@ -142,7 +142,7 @@ impl<A: Adapter> Journal for Durable<A> {
         self.post.load(hash)
     }
 
-    async fn release(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+    async fn evict(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         let mut batch = self.batch(state, blobs);
         if batch.snapshot.is_none() {
             batch.snapshot = Some(self.snapshot(state));
@@ -151,7 +151,7 @@ impl<A: Adapter> Journal for Durable<A> {
             batch.iteration_trims.extend(turn_trims);
         }
         batch.timer = Some(state.next_due());
-        batch.status = Some(StatusChange { status: resting(state), at: state.now, result: None });
+        batch.status = Some(StatusChange { status: evicted_status(state), at: state.now, result: None });
         batch.release = true;
         self.post.commit(batch).await
     }

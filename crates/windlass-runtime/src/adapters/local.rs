@@ -248,7 +248,7 @@ impl Journal for Local {
         codec::blob_value(hash, bytes).map(Some)
     }
 
-    async fn release(&mut self, _state: &State, _blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+    async fn evict(&mut self, _state: &State, _blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         Ok(())
     }
 }

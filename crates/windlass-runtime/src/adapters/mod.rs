@@ -3,7 +3,7 @@
 
 mod decorated;
 mod durable;
-mod idle_release;
+mod idle_eviction;
 mod local;
 mod post;
 mod replay;
@@ -13,8 +13,8 @@ mod unkept;
 pub(crate) use decorated::Decorated;
 pub use decorated::{DecoratorFactory, RunDecorator};
 pub(crate) use durable::Durable;
-pub(crate) use idle_release::IdleRelease;
+pub(crate) use idle_eviction::IdleEviction;
 pub use local::{Local, Mail, Mailbox};
-pub(crate) use post::{PostOptions, resting, standing};
+pub(crate) use post::{PostOptions, evicted_status, standing};
 pub use replay::{Replay, Seen};
 pub(crate) use unkept::Unkept;

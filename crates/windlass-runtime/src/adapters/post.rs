@@ -290,7 +290,7 @@ pub(crate) fn standing(state: &State, lists_waits: bool, virtual_time: bool) -> 
 }
 
 /// How it is listed when it has left memory, in the middle.
-pub(crate) fn resting(state: &State) -> RunStatus {
+pub(crate) fn evicted_status(state: &State) -> RunStatus {
     match standing(state, false, false) {
         RunStatus::Running => RunStatus::Waiting,
         other => other,

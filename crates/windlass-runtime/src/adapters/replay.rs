@@ -151,7 +151,7 @@ impl Journal for Replay {
         codec::blob_value(hash, &bytes).map(Some)
     }
 
-    async fn release(&mut self, _state: &State, _blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+    async fn evict(&mut self, _state: &State, _blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         Ok(())
     }
 }

@@ -54,8 +54,8 @@ impl<A: Adapter> Journal for Unkept<A> {
         self.post.load(hash)
     }
 
-    async fn release(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
-        self.inner.journal().release(state, blobs).await
+    async fn evict(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+        self.inner.journal().evict(state, blobs).await
     }
 }
 

@@ -55,7 +55,7 @@ fn is_below(
 impl Inner {
     /// Brings back what a process that died has left open below a run: children that it had called off, of which their
     /// parent knows no more, and such that have answered and go on.
-    pub(super) async fn bring_back_below(self: &Arc<Self>, row: &RunRow) -> Result<(), RuntimeError> {
+    pub(super) async fn reload_descendants(self: &Arc<Self>, row: &RunRow) -> Result<(), RuntimeError> {
         let calls = |kind: &NodeKind| matches!(kind, NodeKind::Call(_));
         // The report of a run that has ended can be read even if its plan cannot.
         let Ok(program) = self.program(&row.plan) else { return Ok(()) };
@@ -64,7 +64,7 @@ impl Inner {
             return Ok(());
         }
         for below in open_below(&*self.store, &row.run)? {
-            self.bring_back_quietly(&below.run).await;
+            self.reload_or_postpone(&below.run).await;
         }
         Ok(())
     }

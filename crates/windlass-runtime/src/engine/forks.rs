@@ -140,9 +140,9 @@ impl Engine {
         state.shift_time_to(&old.program, at);
         let how = RunOptions { parent: Some((parent, call)), depth, trace, from: Some(from), ..old.fork_options(self) };
         let blobs = needed(&*self.inner.store, &codec::state_bytes(&state).0)?;
-        let turn = self.inner.turn_to_return(&id).await;
+        let guard = self.inner.acquire_reload_guard(&id).await;
         let beginning = Beginning { run: id.clone(), plan, program: old.program, state, how, blobs };
-        match self.begin_with(beginning, turn).await {
+        match self.begin_with(beginning, guard).await {
             Ok(_) => Ok(true),
             // It was made meanwhile, or called off before it began.
             Err(RuntimeError::RunExists(_)) if self.inner.store.run(&id)?.is_none() => {
@@ -178,9 +178,9 @@ impl Engine {
         state.shift_time_to(&old.program, real_now());
         let how = RunOptions { from: Some(from.clone()), ..old.fork_options(self) };
         blobs.extend(needed(&*self.inner.store, &codec::state_bytes(&state).0)?);
-        let turn = self.inner.turn_to_return(&run).await;
+        let guard = self.inner.acquire_reload_guard(&run).await;
         let beginning = Beginning { run, plan: old.row.plan, program: old.program, state, how, blobs };
-        match self.begin_with(beginning, turn).await {
+        match self.begin_with(beginning, guard).await {
             // Somebody else was faster.
             Err(RuntimeError::RunExists(run)) => {
                 self.existing_fork(id.as_deref(), &from).await?.ok_or(RuntimeError::RunExists(run))

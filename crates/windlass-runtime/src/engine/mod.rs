@@ -9,7 +9,7 @@ mod ids;
 mod recover;
 mod requests;
 mod residents;
-mod returns;
+mod reload;
 mod snapshots;
 mod starts;
 mod triggers;
@@ -37,7 +37,7 @@ pub(crate) use ids::entropy;
 pub use ids::{is_run_id, new_run_id};
 pub use recover::Recovery;
 pub use requests::{Answer, Request, request};
-use returns::ReturnTurn;
+use reload::ReloadGuard;
 pub(crate) use starts::Origin;
 pub use starts::input_hash;
 pub use triggers::{TriggerOptions, Triggered};
@@ -70,7 +70,7 @@ pub struct EngineOptions {
     /// How long a worker may be silent before its task is handed to another.
     pub lease: Duration,
     /// A run that has only waited for this long leaves memory.
-    pub release_after: Duration,
+    pub evict_after: Duration,
     /// Wakes every run of the store that nobody owns, not only those this engine has started.
     pub adopt: bool,
     /// Commits on the run's own thread when nothing else waits. Right for a process with one run.
@@ -96,7 +96,7 @@ impl Default for EngineOptions {
             limits: Limits::default(),
             max_job_concurrency: ProcessLimits::default().max_job_concurrency,
             lease: crate::workers::DEFAULT_LEASE,
-            release_after: Duration::from_secs(10),
+            evict_after: Duration::from_secs(10),
             adopt: false,
             commit_here: false,
             commit_hook: None,
@@ -124,7 +124,7 @@ pub(crate) struct Inner {
     pub pool: WorkerPool,
     pub languages: Vec<Arc<dyn Language>>,
     pub limits: Limits,
-    pub release_after: Duration,
+    pub evict_after: Duration,
     pub adopt: bool,
     pub commit_here: bool,
     pub poll_every: Duration,
@@ -137,7 +137,7 @@ pub(crate) struct Inner {
     names: Mutex<BTreeMap<Arc<str>, BlobHash>>,
     runs: Mutex<BTreeMap<Arc<str>, Tracked>>,
     /// Runs that are being brought back right now: two who do it at once would fence each other.
-    returning: Mutex<BTreeSet<Arc<str>>>,
+    reloading: Mutex<BTreeSet<Arc<str>>>,
     /// How many are read and replayed at once.
     loads: tokio::sync::Semaphore,
     /// Runs that could not be brought back, and when they are tried again.
@@ -161,7 +161,7 @@ pub(crate) struct Tracked {
     /// Where its mail goes while it is in memory.
     pub mailbox: Option<Mailbox>,
     /// The claim under which this engine has had it in memory last, and has let it go because it only waited.
-    pub released: Option<u64>,
+    pub evicted_epoch: Option<u64>,
     /// Another process had it when it was looked at last: the store says when it has ended, or is free.
     pub elsewhere: bool,
     pub end: watch::Sender<RunEnd>,
@@ -278,7 +278,7 @@ impl Engine {
             pool: WorkerPool::new(options.tools, options.max_job_concurrency).with_lease(options.lease),
             languages: options.languages,
             limits: options.limits,
-            release_after: options.release_after,
+            evict_after: options.evict_after,
             adopt: options.adopt,
             commit_here: options.commit_here,
             poll_every: options.poll_every,
@@ -289,7 +289,7 @@ impl Engine {
             programs: Mutex::default(),
             names: Mutex::default(),
             runs: Mutex::default(),
-            returning: Mutex::default(),
+            reloading: Mutex::default(),
             loads: tokio::sync::Semaphore::new(recover::max_load_concurrency()),
             postponed: Mutex::default(),
             nudge: tokio::sync::Notify::new(),
@@ -507,7 +507,7 @@ impl Inner {
         let mut runs = self.runs();
         let tracked = runs.entry(run.clone()).or_insert_with(|| Tracked {
             mailbox: None,
-            released: None,
+            evicted_epoch: None,
             elsewhere: false,
             end: watch::channel(RunEnd::Open).0,
             feed: Arc::new(match self.keep {

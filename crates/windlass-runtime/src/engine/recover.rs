@@ -57,7 +57,7 @@ pub struct Recovery {
     pub found: u64,
     pub left: u64,
     /// Since the engine began.
-    pub brought_back: u64,
+    pub reloaded: u64,
     pub set_aside: u64,
     /// Times that one could not be brought back for now.
     pub postponed: u64,
@@ -146,11 +146,11 @@ impl Inner {
         }
         if !orphans.is_empty() {
             let now = *self.recovery();
-            let (back, aside) = (now.brought_back - before.brought_back, now.set_aside - before.set_aside);
+            let (reloaded, aside) = (now.reloaded - before.reloaded, now.set_aside - before.set_aside);
             // Each of them was told of. The rest is somebody else's by now.
             let postponed = now.postponed - before.postponed;
             let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            info!(runs = back, set_aside = aside, postponed, took_ms, "recovered");
+            info!(runs = reloaded, set_aside = aside, postponed, took_ms, "recovered");
         }
         if first {
             self.recovery().took = Some(begun.elapsed());
@@ -240,7 +240,7 @@ impl Inner {
 
     /// Whether the run is this engine's, and nowhere in it: somebody has claimed it and did not get any further.
     fn is_lost(&self, run: &Arc<str>) -> Result<bool, RuntimeError> {
-        let nowhere = || !self.is_resident(run) && !self.is_returning(run);
+        let nowhere = || !self.is_resident(run) && !self.is_reloading(run);
         if !nowhere() {
             return Ok(false);
         }
@@ -281,8 +281,8 @@ impl Inner {
         let put = |orphan: &&Orphan| RecordChange::put(KIND, &orphan.run, codec::encode(&orphan.strikes), at);
         let changes: Vec<RecordChange> = group.iter().map(put).collect();
         self.blocking(move |inner| Ok(inner.store.change_records(changes)?)).await?;
-        let back = self.bring_back_all(group.iter().map(|orphan| orphan.run.clone()).collect()).await;
-        self.recovery().brought_back += back;
+        let reloaded = self.reload_all(group.iter().map(|orphan| orphan.run.clone()).collect()).await;
+        self.recovery().reloaded += reloaded;
         Ok(())
     }
 
@@ -324,20 +324,20 @@ impl Inner {
 
     /// Brings back runs that nobody alive owns, several at a time: their claims share a commit, and so do their first
     /// ticks. Gives back how many are there now.
-    pub(super) async fn bring_back_all(self: &Arc<Self>, runs: Vec<Arc<str>>) -> u64 {
-        let mut back = 0;
+    pub(super) async fn reload_all(self: &Arc<Self>, runs: Vec<Arc<str>>) -> u64 {
+        let mut reloaded = 0;
         for group in runs.chunks(RELOAD_BATCH_SIZE) {
-            back += self.bring_back_group(group).await;
+            reloaded += self.reload_group(group).await;
         }
-        back
+        reloaded
     }
 
-    async fn bring_back_group(self: &Arc<Self>, group: &[Arc<str>]) -> u64 {
-        let wanted = group.iter().filter(|run| !self.is_resident(run) && !self.is_postponed(run));
-        let turns = wanted.filter_map(|run| Some((run.clone(), self.try_turn_to_return(run)?)));
+    async fn reload_group(self: &Arc<Self>, group: &[Arc<str>]) -> u64 {
+        let candidates = group.iter().filter(|run| !self.is_resident(run) && !self.is_postponed(run));
+        let guards = candidates.filter_map(|run| Some((run.clone(), self.try_acquire_reload_guard(run)?)));
         // Looked at once more: whoever had the turn before may have brought it back.
-        let turns: Vec<_> = turns.filter(|(run, _)| !self.is_resident(run)).collect();
-        let runs: Vec<Arc<str>> = turns.iter().map(|(run, _)| run.clone()).collect();
+        let guards: Vec<_> = guards.filter(|(run, _)| !self.is_resident(run)).collect();
+        let runs: Vec<Arc<str>> = guards.iter().map(|(run, _)| run.clone()).collect();
         let claims = match self.blocking(move |inner| inner.claim_fitting(&runs)).await {
             Ok(claims) => claims,
             Err(RuntimeError::Closing) => return 0,
@@ -347,9 +347,9 @@ impl Inner {
             }
         };
         let mut tasks = tokio::task::JoinSet::new();
-        for ((run, turn), claim) in turns.into_iter().zip(claims) {
+        for ((run, guard), claim) in guards.into_iter().zip(claims) {
             let inner = self.clone();
-            tasks.spawn(async move { inner.return_one(&run, claim, turn).await });
+            tasks.spawn(async move { inner.reload_claimed(&run, claim, guard).await });
         }
         tasks.join_all().await.into_iter().map(u64::from).sum()
     }
@@ -357,7 +357,7 @@ impl Inner {
     /// Looks before it claims, which is a write: what this engine cannot run, what has a live owner and what is set aside
     /// is left alone.
     fn claim_fitting(&self, runs: &[Arc<str>]) -> Result<Vec<Result<Claim, RuntimeError>>, RuntimeError> {
-        let looked: Vec<Result<(), RuntimeError>> = runs.iter().map(|run| self.may_return(run)).collect();
+        let looked: Vec<Result<(), RuntimeError>> = runs.iter().map(|run| self.check_reloadable(run)).collect();
         let fitting = runs.iter().zip(&looked).filter(|(_, looked)| looked.is_ok()).map(|(run, _)| run.clone());
         let fitting: Vec<Arc<str>> = fitting.collect();
         let claims = if fitting.is_empty() { Vec::new() } else { self.store.claim_all(&fitting, &self.owner.name)? };
@@ -367,7 +367,7 @@ impl Inner {
     }
 
     /// Whoever asks has the turn of the run, which is not in memory.
-    fn may_return(&self, run: &Arc<str>) -> Result<(), RuntimeError> {
+    fn check_reloadable(&self, run: &Arc<str>) -> Result<(), RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
         row.check_format()?;
         if row.status.is_final() {
@@ -389,22 +389,22 @@ impl Inner {
     }
 
     /// What becomes of one run of a group. True if it is in memory now.
-    async fn return_one(
+    async fn reload_claimed(
         self: &Arc<Self>,
         run: &Arc<str>,
         claim: Result<Claim, RuntimeError>,
-        turn: super::ReturnTurn,
+        guard: super::ReloadGuard,
     ) -> bool {
-        let mut turn = Some(turn);
+        let mut guard = Some(guard);
         let known = self.runs().contains_key(run);
-        let returned = match claim {
+        let reloaded = match claim {
             Ok(claim) => {
                 self.track(run, false);
-                self.go_on(run, claim, false, &mut turn).await
+                self.resume_claimed(run, claim, false, &mut guard).await
             }
             Err(error) => Err(error),
         };
-        match returned {
+        match reloaded {
             Ok(()) => {
                 self.postponed().remove(run);
                 true
@@ -417,7 +417,7 @@ impl Inner {
             }
             Err(error) => {
                 // A loop that was there has told of its end, and may have put it off already.
-                let looped = turn.is_none();
+                let looped = guard.is_none();
                 let is_put_off = looped && self.adopt && error.passes();
                 if error.needs_newer() {
                     self.leave_to_newer(run, &error);
@@ -444,12 +444,12 @@ impl Inner {
     }
 
     /// Brings back those whose time has come. This engine may own them still, so nobody else would.
-    pub(super) async fn return_postponed(self: &Arc<Self>) {
+    pub(super) async fn reload_postponed(self: &Arc<Self>) {
         let now = Instant::now();
         let due = |(run, postponed): (&Arc<str>, &Postponed)| (postponed.until <= now).then(|| run.clone());
         let runs: Vec<Arc<str>> = self.postponed().iter().filter_map(due).collect();
         if !runs.is_empty() {
-            self.bring_back_all(runs).await;
+            self.reload_all(runs).await;
         }
     }
 

@@ -11,9 +11,9 @@ use windlass_core::{ErrorInfo, Event, Output, Program, Reply, RunResult, State, 
 use windlass_store::{NewRun, RunStatus};
 use windlass_value::{BlobHash, Value};
 
-use super::{Inner, Keep, MailPair, ReturnTurn, RunEnd, RunOptions, entropy};
+use super::{Inner, Keep, MailPair, ReloadGuard, RunEnd, RunOptions, entropy};
 use crate::adapter::{Adapter, ChildStart, Children, Journal, Outward, TickSource, TimeSource};
-use crate::adapters::{Decorated, Durable, IdleRelease, Local, Mail, Mailbox, PostOptions, Unkept, resting, standing};
+use crate::adapters::{Decorated, Durable, IdleEviction, Local, Mail, Mailbox, PostOptions, Unkept, evicted_status, standing};
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
 use crate::concerns;
@@ -39,14 +39,14 @@ pub(crate) struct Launch {
     /// What another run has done for it already.
     pub reused: Option<Arc<ReusedResults>>,
     /// Nobody else makes it or brings it back before it is durable, whether or not anybody still waits for that.
-    pub turn: Option<ReturnTurn>,
+    pub reload_guard: Option<ReloadGuard>,
 }
 
 /// The turn of a run that is not durable yet.
-type Turn = Arc<Mutex<Option<ReturnTurn>>>;
+type SharedReloadGuard = Arc<Mutex<Option<ReloadGuard>>>;
 
-fn give_up_turn(turn: &Turn) {
-    drop(turn.lock().unwrap_or_else(PoisonError::into_inner).take());
+fn drop_reload_guard(guard: &SharedReloadGuard) {
+    drop(guard.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
 /// What a control loop begins with.
@@ -57,13 +57,13 @@ struct Loaded {
     first: Vec<TickKind>,
     reused: Option<Arc<ReusedResults>>,
     mailbox: Mailbox,
-    turn: Turn,
+    reload_guard: SharedReloadGuard,
 }
 
 impl Inner {
     /// Puts a run into memory. Returns when its first ticks are durable.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
-        let Launch { run, program, image, first, owner_epoch: epoch, create, clock, parent, family, reused: taken, turn } = launch;
+        let Launch { run, program, image, first, owner_epoch: epoch, create, clock, parent, family, reused: taken, reload_guard: turn } = launch;
         let (mailbox, mail): MailPair = mpsc::unbounded_channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
         let feed = {
@@ -96,12 +96,12 @@ impl Inner {
         };
         let decorator = self.decorators.as_ref().and_then(|make| make(&run, &program.plan.name));
         let RunImage { state, blobs, turns: iterations } = image;
-        let turn = Arc::new(Mutex::new(turn));
-        let loaded = Loaded { program, state, blobs, first, reused: taken, mailbox, turn };
+        let reload_guard = Arc::new(Mutex::new(turn));
+        let loaded = Loaded { program, state, blobs, first, reused: taken, mailbox, reload_guard: turn: reload_guard };
         let (begun, task) = match self.keep {
             Keep::Journal => {
                 let durable = Durable::new(local, options, &loaded.state, &iterations);
-                let durable = IdleRelease::new(durable, self.release_after);
+                let durable = IdleEviction::new(durable, self.evict_after);
                 match decorator {
                     // Two types of loops, so that a run without a decorator pays nothing for those that have one.
                     None => self.host(run.clone(), epoch, above, virtual_time, durable, loaded),
@@ -145,7 +145,7 @@ impl Inner {
         inner: A,
         loaded: Loaded,
     ) -> (oneshot::Receiver<()>, JoinHandle<Option<RuntimeError>>) {
-        let Loaded { program, state, blobs, first, reused: taken, mailbox, turn } = loaded;
+        let Loaded { program, state, blobs, first, reused: taken, mailbox, reload_guard: turn } = loaded;
         let replied = Arc::new(AtomicBool::new(state.reply.is_some()));
         let (sender, begun) = oneshot::channel();
         let hosted = Hosted {
@@ -155,7 +155,7 @@ impl Inner {
             parent: parent.clone(),
             replied: replied.clone(),
             begun: Some(sender),
-            turn: turn.clone(),
+            reload_guard: turn.clone(),
             report: None,
             program: program.clone(),
             virtual_time,
@@ -172,7 +172,7 @@ impl Inner {
             let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
             let error = engine.left(&run, owner_epoch, &mailbox, waiting, exit);
             // Whoever is next finds nothing of this one.
-            give_up_turn(&turn);
+            drop_reload_guard(&turn);
             error
         };
         (begun, self.runtime.spawn(running.instrument(span)))
@@ -190,17 +190,17 @@ impl Inner {
     ) -> Option<RuntimeError> {
         let how = match &exit {
             Ok(Exit::Ended(_)) => "ended",
-            Ok(Exit::Released) => "evicted",
+            Ok(Exit::Evicted) => "evicted",
             Ok(Exit::Closed) => "closed",
             Err(_) => "failed",
         };
         debug!(run = &**run, how, "run left memory");
         match exit {
             Ok(Exit::Ended(_)) => None,
-            Ok(Exit::Released) => {
+            Ok(Exit::Evicted) => {
                 if let Some(tracked) = self.runs().get_mut(run).filter(|tracked| tracked.is_in(mailbox)) {
                     tracked.mailbox = None;
-                    tracked.released = Some(owner_epoch);
+                    tracked.evicted_epoch = Some(owner_epoch);
                 }
                 self.nudge.notify_one();
                 None
@@ -212,14 +212,14 @@ impl Inner {
             Err(error) => {
                 self.give_up_in_loop(run, owner_epoch, &error);
                 // What is in memory is ahead of the journal and lost; what the journal has goes on when the store can.
-                let comes_back = self.adopt && error.passes();
-                if comes_back {
+                let will_reload = self.adopt && error.passes();
+                if will_reload {
                     self.postpone(run, &error);
                 }
                 self.publish_end_from_loop(run, mailbox, RunEnd::Failed(error.clone()));
                 // Whoever has the run instead goes on with it; of any other error its parent would never hear.
                 let elsewhere = matches!(error, RuntimeError::Fenced | RuntimeError::RunExists(_));
-                if let (Some(parent), false) = (parent, comes_back || elsewhere || self.waits_for_a_person(&error)) {
+                if let (Some(parent), false) = (parent, will_reload || elsewhere || self.waits_for_a_person(&error)) {
                     self.stop_run(parent, error.clone());
                 }
                 Some(error)
@@ -238,7 +238,7 @@ struct Hosted<A> {
     replied: Arc<AtomicBool>,
     program: Arc<Program>,
     begun: Option<oneshot::Sender<()>>,
-    turn: Turn,
+    reload_guard: SharedReloadGuard,
     report: Option<FinalReport>,
     virtual_time: bool,
     /// It has a journal, and is listed as waiting when it waits.
@@ -273,7 +273,7 @@ impl<A: Adapter> Journal for Hosted<A> {
     async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         self.inner.journal().flush(state, blobs).await?;
         if let Some(begun) = self.begun.take() {
-            give_up_turn(&self.turn);
+            drop_reload_guard(&self.reload_guard);
             // Whoever started the run may have gone.
             let _ = begun.send(());
         }
@@ -292,9 +292,9 @@ impl<A: Adapter> Journal for Hosted<A> {
         self.inner.journal().load_blob(hash).await
     }
 
-    async fn release(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
-        self.inner.journal().release(state, blobs).await?;
-        self.publish_status(resting(state));
+    async fn evict(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+        self.inner.journal().evict(state, blobs).await?;
+        self.publish_status(evicted_status(state));
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use windlass_core::{Program, State};
 use windlass_store::{NewRun, NewSnapshot, PlanRow, RunBatch, StatusChange, StoreRead, Verdict};
 use windlass_value::{BlobHash, Value};
 
-use super::{Engine, Keep, ReturnTurn, RunHandle, RunOptions, new_run_id, residents};
+use super::{Engine, Keep, ReloadGuard, RunHandle, RunOptions, new_run_id, residents};
 use crate::adapters::{Mail, standing};
 use crate::clock::{Clock, real_now};
 use crate::references::references;
@@ -112,12 +112,12 @@ impl Engine {
             from: None,
             family: carried.family,
         };
-        let turn = self.inner.turn_to_return(&run).await;
-        self.begin_with(Beginning { run, plan: row.hash, program, state, how, blobs: carried.blobs }, turn).await
+        let guard = self.inner.acquire_reload_guard(&run).await;
+        self.begin_with(Beginning { run, plan: row.hash, program, state, how, blobs: carried.blobs }, guard).await
     }
 
     /// Makes a run that goes on from a state.
-    pub(super) async fn begin_with(&self, beginning: Beginning, turn: ReturnTurn) -> Result<RunHandle, RuntimeError> {
+    pub(super) async fn begin_with(&self, beginning: Beginning, guard: ReloadGuard) -> Result<RunHandle, RuntimeError> {
         let Beginning { run, plan, program, state, how, blobs } = beginning;
         let now = real_now();
         let create = NewRun {
@@ -147,7 +147,7 @@ impl Engine {
             _ => return Err(RuntimeError::RunExists(run.to_string())),
         }
         if journaled {
-            return Ok(RunHandle { created: true, ..self.attach_in_turn(turn, false, true).await? });
+            return Ok(RunHandle { created: true, ..self.attach_with_guard(guard, false, true).await? });
         }
         let handle = self.track(&run, true);
         let mut clock = if how.virtual_time { Clock::virtual_time() } else { Clock::Real };
@@ -163,7 +163,7 @@ impl Engine {
             clock,
             parent: how.parent,
             family: how.family,
-            turn: Some(turn),
+            reload_guard: Some(guard),
         };
         self.inner.launch(launch).await?;
         Ok(RunHandle { created: true, ..handle })

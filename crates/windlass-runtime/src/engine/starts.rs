@@ -101,14 +101,14 @@ impl Engine {
             from: None,
             family: family.clone(),
         };
-        let turn = match options.id {
-            Some(_) => Some(self.inner.turn_to_return(&run).await),
+        let reload_guard = match options.id {
+            Some(_) => Some(self.inner.acquire_reload_guard(&run).await),
             None => None,
         };
         if options.id.is_some()
             && let Some(row) = self.inner.store.run(&run)?
         {
-            drop(turn);
+            drop(reload_guard);
             return self.attach_to_existing(&row, &program, given, &how, options.watch).await;
         }
         let create = NewRun {
@@ -152,7 +152,7 @@ impl Engine {
             parent: options.parent.clone(),
             family,
             reused: None,
-            turn,
+            reload_guard: turn: reload_guard,
         };
         let run = handle.run.clone();
         match self.inner.launch(launch).await {

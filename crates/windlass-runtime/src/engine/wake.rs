@@ -38,11 +38,11 @@ impl Inner {
                 false
             }
         };
-        if changed || self.has_released() {
+        if changed || self.has_evicted() {
             self.pass_on_mail().await;
         }
         self.wake_due().await;
-        self.return_postponed().await;
+        self.reload_postponed().await;
         self.look_elsewhere().await;
         let due = self.store.next_due().ok().flatten();
         // What is overdue even now is somebody else's: it must not keep us busy.
@@ -61,7 +61,7 @@ impl Inner {
         }
     }
 
-    fn has_released(&self) -> bool {
+    fn has_evicted(&self) -> bool {
         self.runs().values().any(|tracked| tracked.mailbox.is_none())
     }
 
@@ -88,7 +88,7 @@ impl Inner {
         }
         absent.retain(|run| !self.is_postponed(run));
         absent.truncate(RUN_BATCH_SIZE as usize);
-        self.bring_back_all(absent).await;
+        self.reload_all(absent).await;
     }
 
     pub(super) async fn wake_due(self: &Arc<Self>) {
@@ -111,7 +111,7 @@ impl Inner {
             // Those that cannot be brought back now are due first, and must not hide the others.
             batch_size = batch_size.saturating_mul(4);
         };
-        self.bring_back_all(absent).await;
+        self.reload_all(absent).await;
     }
 
     /// Runs that somebody waits for here while another process has them: they end there, or become free.
@@ -123,11 +123,11 @@ impl Inner {
         let elsewhere = |tracked: &Tracked| tracked.elsewhere && tracked.mailbox.is_none();
         let runs: Vec<Arc<str>> =
             self.runs().iter().filter(|(_, tracked)| elsewhere(tracked)).map(|(run, _)| run.clone()).collect();
-        self.bring_back_all(runs).await;
+        self.reload_all(runs).await;
     }
 
     /// A run that cannot be brought back now is tried again later, unless it is damaged.
-    pub(super) async fn bring_back_quietly(self: &Arc<Self>, run: &Arc<str>) {
-        self.bring_back_all(vec![run.clone()]).await;
+    pub(super) async fn reload_or_postpone(self: &Arc<Self>, run: &Arc<str>) {
+        self.reload_all(vec![run.clone()]).await;
     }
 }

@@ -200,7 +200,7 @@ async fn undelivered_signal(
     payload: &Value,
     place: Option<&str>,
 ) -> Result<Option<(&'static str, String)>, Problem> {
-    let state = app.state_at_hand(run).await?;
+    let state = app.resident_state(run).await?;
     let (run, name, payload, place) = (run.to_owned(), Arc::from(name), payload.clone(), place.map(Arc::from));
     let look = move |app: &App| {
         let row = row_of(app, &run)?;

@@ -106,7 +106,7 @@ pub(crate) struct WaitInfo {
 
 /// Looks at a run: in memory if it is there, else in the store.
 pub(crate) async fn detail_of(app: &App, run: String) -> Result<RunDetail, Problem> {
-    let live = app.state_at_hand(&run).await?;
+    let live = app.resident_state(&run).await?;
     app.at_store(move |app| {
         let row = row_of(app, &run)?;
         if let Some(report) = report_of(&row)? {

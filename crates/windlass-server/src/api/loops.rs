@@ -150,7 +150,7 @@ pub(crate) async fn list(
     Query(query): Query<LoopsQuery>,
 ) -> Result<axum::Json<Page<LoopInfo>>, Problem> {
     let limit = page_size(query.limit, DEFAULT_LOOPS, MAX_LOOPS)? as usize;
-    let state = app.state_at_hand(&run).await?;
+    let state = app.resident_state(&run).await?;
     app.at_store(move |app| {
         let row = row_of(app, &run)?;
         let live = match state {

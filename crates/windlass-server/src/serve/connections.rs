@@ -45,7 +45,7 @@ const RETRY_AFTER_S: u64 = 5;
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// What a connection that is let go of takes to be gone.
-const GONE_WITHIN: Duration = Duration::from_millis(1);
+const CLOSE_DELAY: Duration = Duration::from_millis(1);
 
 /// What somebody who has come late may take to hear that it is too late.
 const LATE_WITHIN: Duration = Duration::from_millis(200);
@@ -98,7 +98,7 @@ impl Connections {
                     }
                     match self.table.make_room() {
                         // It goes as soon as its task has its turn.
-                        true => tokio::time::sleep(GONE_WITHIN).await,
+                        true => tokio::time::sleep(CLOSE_DELAY).await,
                         false => tokio::time::sleep(ACCEPT_AGAIN).await,
                     }
                 }
@@ -142,7 +142,7 @@ impl Connections {
             tokio::select! {
                 // Whoever broke it off knows.
                 _ = watched => {}
-                () = seat.let_go() => {}
+                () = seat.evicted() => {}
                 // One that says nothing at first is let go of sooner.
                 () = said_nothing(&seat, head / 2) => {}
             }

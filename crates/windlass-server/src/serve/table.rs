@@ -63,7 +63,7 @@ struct Row {
     in_flight: u32,
     stalled: bool,
     quiet: Option<(Quiet, Instant)>,
-    go: Arc<Notify>,
+    evict_notify: Arc<Notify>,
 }
 
 impl Table {
@@ -81,28 +81,28 @@ impl Table {
         let mut rows = self.rows();
         if let Some(address) = address
             && rows.of_address.get(&address).is_some_and(|count| *count >= self.max_per_address)
-            && !rows.let_one_go(|row| row.address == Some(address))
+            && !rows.evict_one(|row| row.address == Some(address))
         {
             return Err(ConnectionLimit::PerAddress);
         }
-        if rows.open.len() >= self.max_total && !rows.let_one_go(|_| true) {
+        if rows.open.len() >= self.max_total && !rows.evict_one(|_| true) {
             return Err(ConnectionLimit::Total);
         }
         let id = rows.next;
         rows.next += 1;
-        let go = Arc::new(Notify::new());
-        let row = Row { address, heard: false, in_flight: 0, stalled: false, quiet: None, go: go.clone() };
+        let evict_notify = Arc::new(Notify::new());
+        let row = Row { address, heard: false, in_flight: 0, stalled: false, quiet: None, evict_notify: evict_notify.clone() };
         rows.open.insert(id, row);
         if let Some(address) = address {
             *rows.of_address.entry(address).or_default() += 1;
         }
         rows.change(id, |_| {});
-        Ok(Seat { table: self.clone(), id, go })
+        Ok(Seat { table: self.clone(), id, evict_notify: go: evict_notify })
     }
 
     /// Somebody goes, if anybody can.
     pub(crate) fn make_room(&self) -> bool {
-        self.rows().let_one_go(|_| true)
+        self.rows().evict_one(|_| true)
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
@@ -111,14 +111,14 @@ impl Table {
 }
 
 impl Rows {
-    fn let_one_go(&mut self, fits: impl Fn(&Row) -> bool) -> bool {
+    fn evict_one(&mut self, fits: impl Fn(&Row) -> bool) -> bool {
         let long_ago = |since: &Instant| since.elapsed() >= STALLED;
         let found = self.quiet.iter().find(|(quiet, since, id)| {
             (*quiet != Quiet::Stalled || long_ago(since)) && self.open.get(id).is_some_and(&fits)
         });
         let Some((_, _, id)) = found.copied() else { return false };
         if let Some(row) = self.remove(id) {
-            row.go.notify_one();
+            row.evict_notify.notify_one();
         }
         true
     }
@@ -168,7 +168,7 @@ impl Rows {
 pub(crate) struct Seat {
     table: Arc<Table>,
     id: u64,
-    go: Arc<Notify>,
+    evict_notify: Arc<Notify>,
 }
 
 impl Seat {
@@ -195,8 +195,8 @@ impl Seat {
     }
 
     /// Returns when somebody else needs the place.
-    pub(crate) async fn let_go(&self) {
-        self.go.notified().await;
+    pub(crate) async fn evicted(&self) {
+        self.evict_notify.notified().await;
     }
 }
 
@@ -224,12 +224,12 @@ mod tests {
         table.admit(from.parse().unwrap())
     }
 
-    fn goes(seat: &Seat) -> bool {
+    fn is_evicted(seat: &Seat) -> bool {
         !seat.table.rows().open.contains_key(&seat.id)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_oldest_who_says_nothing_makes_room() {
+    async fn the_oldest_idle_connection_is_evicted() {
         let table = table(3, 3, &[]);
         let (fresh, idle, busy) = (admit(&table, "::1"), admit(&table, "::1"), admit(&table, "::1"));
         let (fresh, idle, busy) = (fresh.unwrap(), idle.unwrap(), busy.unwrap());
@@ -237,13 +237,13 @@ mod tests {
         idle.end();
         busy.begin();
         let fourth = admit(&table, "::1").unwrap();
-        assert!(goes(&fresh) && !goes(&idle) && !goes(&busy));
-        fresh.let_go().await;
+        assert!(is_evicted(&fresh) && !is_evicted(&idle) && !is_evicted(&busy));
+        fresh.evicted().await;
         // What is gone is gone: its end frees no second place.
         drop(fresh);
         fourth.begin();
         let fifth = admit(&table, "::1").unwrap();
-        assert!(goes(&idle));
+        assert!(is_evicted(&idle));
         fifth.begin();
         assert_eq!(admit(&table, "::1").err(), Some(ConnectionLimit::Total), "all of them are at work");
         // Whoever does not read what it has asked for goes when others wait, but not at once.
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(admit(&table, "::1").err(), Some(ConnectionLimit::Total));
         tokio::time::advance(STALLED).await;
         let sixth = admit(&table, "::1").unwrap();
-        assert!(goes(&busy) && !goes(&fourth) && !goes(&fifth));
+        assert!(is_evicted(&busy) && !is_evicted(&fourth) && !is_evicted(&fifth));
         sixth.begin();
         fourth.stalls(true);
         tokio::time::advance(STALLED).await;
@@ -283,11 +283,11 @@ mod tests {
     }
 
     #[test]
-    fn whoever_says_nothing_makes_room_for_its_own_first() {
+    fn a_full_address_evicts_its_own_idle_connection_first() {
         let table = table(100, 2, &[]);
         let (one, other) = (admit(&table, "192.0.2.9").unwrap(), admit(&table, "192.0.2.1").unwrap());
         let third = admit(&table, "192.0.2.1").unwrap();
         let _fourth = admit(&table, "192.0.2.1").unwrap();
-        assert!(goes(&other) && !goes(&one) && !goes(&third));
+        assert!(is_evicted(&other) && !is_evicted(&one) && !is_evicted(&third));
     }
 }

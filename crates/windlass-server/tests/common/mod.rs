@@ -179,7 +179,7 @@ impl World {
             limits: limits.clone(),
             poll_every: Duration::from_millis(2),
             // Nothing leaves memory because the machine is busy.
-            release_after: 10 * HANG,
+            evict_after: 10 * HANG,
             adopt,
             ..EngineOptions::default()
         };

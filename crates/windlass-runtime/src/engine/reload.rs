@@ -14,14 +14,14 @@ use crate::show::report_of;
 use crate::{RuntimeError, codec};
 
 /// Whoever holds it brings the run back, nobody else.
-pub(crate) struct ReturnTurn {
+pub(crate) struct ReloadGuard {
     inner: Arc<Inner>,
     run: Arc<str>,
 }
 
-impl Drop for ReturnTurn {
+impl Drop for ReloadGuard {
     fn drop(&mut self) {
-        self.inner.returning.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.run);
+        self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.run);
     }
 }
 
@@ -44,22 +44,22 @@ impl Engine {
     pub(super) async fn attach_family(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {
         let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
         let handle = self.attach(run, unpause, watch).await?;
-        self.inner.bring_back_below(&row).await?;
+        self.inner.reload_descendants(&row).await?;
         Ok(handle)
     }
 
     pub(super) async fn attach(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {
-        let turn = self.inner.turn_to_return(&run.into()).await;
-        self.attach_in_turn(turn, unpause, watch).await
+        let guard = self.inner.acquire_reload_guard(&run.into()).await;
+        self.attach_with_guard(guard, unpause, watch).await
     }
 
-    pub(super) async fn attach_in_turn(
+    pub(super) async fn attach_with_guard(
         &self,
-        turn: ReturnTurn,
+        guard: ReloadGuard,
         unpause: bool,
         watch: bool,
     ) -> Result<RunHandle, RuntimeError> {
-        let run = turn.run.clone();
+        let run = guard.run.clone();
         let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
         let handle = self.track(&run, watch);
         if let Some(report) = report_of(&row)? {
@@ -72,7 +72,7 @@ impl Engine {
             return Err(aside::set_aside_error(&row));
         }
         if self.inner.is_resident(&run) {
-            drop(turn);
+            drop(guard);
             if unpause {
                 self.request(&run, &format!("resume:{}", new_run_id()), Request::Resume)?;
             }
@@ -80,46 +80,46 @@ impl Engine {
         }
         // In a task of its own: whoever asked may go away, and a run that is claimed and not in memory would be nobody's.
         let inner = self.inner.clone();
-        let back = self.inner.runtime.spawn(async move {
-            let mut turn = Some(turn);
-            let back = inner.bring_back(&run, unpause, &mut turn).await;
-            match &back {
+        let reloaded = self.inner.runtime.spawn(async move {
+            let mut guard = Some(guard);
+            let reloaded = inner.claim_and_reload(&run, unpause, &mut guard).await;
+            match &reloaded {
                 Ok(()) => drop(inner.postponed().remove(&run)),
-                Err(_) if turn.is_some() => inner.untrack(&run),
+                Err(_) if guard.is_some() => inner.untrack(&run),
                 Err(_) => {}
             }
-            back
+            reloaded
         });
-        back.await.unwrap_or(Err(RuntimeError::Closing)).map(|()| handle)
+        reloaded.await.unwrap_or(Err(RuntimeError::Closing)).map(|()| handle)
     }
 }
 
 impl Inner {
     /// The right to bring a run back; None while somebody else has it.
-    pub(crate) fn try_turn_to_return(self: &Arc<Self>, run: &Arc<str>) -> Option<ReturnTurn> {
-        let mut returning = self.returning.lock().unwrap_or_else(PoisonError::into_inner);
-        returning.insert(run.clone()).then(|| ReturnTurn { inner: self.clone(), run: run.clone() })
+    pub(crate) fn try_acquire_reload_guard(self: &Arc<Self>, run: &Arc<str>) -> Option<ReloadGuard> {
+        let mut reloading = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        reloading.insert(run.clone()).then(|| ReloadGuard { inner: self.clone(), run: run.clone() })
     }
 
-    pub(super) async fn turn_to_return(self: &Arc<Self>, run: &Arc<str>) -> ReturnTurn {
+    pub(super) async fn acquire_reload_guard(self: &Arc<Self>, run: &Arc<str>) -> ReloadGuard {
         loop {
-            if let Some(turn) = self.try_turn_to_return(run) {
-                return turn;
+            if let Some(guard) = self.try_acquire_reload_guard(run) {
+                return guard;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 
-    pub(super) fn is_returning(&self, run: &str) -> bool {
-        self.returning.lock().unwrap_or_else(PoisonError::into_inner).contains(run)
+    pub(super) fn is_reloading(&self, run: &str) -> bool {
+        self.reloading.lock().unwrap_or_else(PoisonError::into_inner).contains(run)
     }
 
     /// Loads a run that nobody alive owns and goes on with it. The turn is taken when the run is in memory.
-    async fn bring_back(
+    async fn claim_and_reload(
         self: &Arc<Self>,
         run: &Arc<str>,
         unpause: bool,
-        turn: &mut Option<ReturnTurn>,
+        guard: &mut Option<ReloadGuard>,
     ) -> Result<(), RuntimeError> {
         if self.is_closing() {
             return Err(RuntimeError::Closing);
@@ -133,16 +133,16 @@ impl Inner {
             Ok(inner.store.claim(&id, &inner.owner.name)?)
         });
         let claim = claim.await?;
-        self.go_on(run, claim, unpause, turn).await
+        self.resume_claimed(run, claim, unpause, guard).await
     }
 
     /// Goes on with a run that was claimed.
-    pub(super) async fn go_on(
+    pub(super) async fn resume_claimed(
         self: &Arc<Self>,
         run: &Arc<str>,
         claim: Claim,
         unpause: bool,
-        turn: &mut Option<ReturnTurn>,
+        guard: &mut Option<ReloadGuard>,
     ) -> Result<(), RuntimeError> {
         let owner_epoch = match claim {
             Claim::Owned { epoch: owner_epoch } => owner_epoch,
@@ -152,7 +152,7 @@ impl Inner {
             Claim::NeedsNewer { format } => return Ok(check_run_format(run, format)?),
         };
         let Loaded { program, image, how, reused: taken } = self.load(run, owner_epoch).await?;
-        let mut first = vec![match self.has_only_waited(run, owner_epoch, &image.state) {
+        let mut first = vec![match self.was_idle_since_eviction(run, owner_epoch, &image.state) {
             true => TickKind::TimerDue,
             false => TickKind::Restart,
         }];
@@ -179,7 +179,7 @@ impl Inner {
             parent: how.parent,
             family: how.family,
             reused: taken,
-            turn: turn.take(),
+            reload_guard: guard.take(),
         };
         let launched = self.launch(launch).await;
         if matches!(launched, Err(RuntimeError::Closing)) {
@@ -224,9 +224,9 @@ impl Inner {
 
     /// Nobody but this engine has had it since it left memory, and nothing was at work then: its time has gone on, also
     /// that of its own timeout. A restart would not count it.
-    fn has_only_waited(&self, run: &str, owner_epoch: u64, state: &State) -> bool {
-        let released = self.runs().get(run).and_then(|tracked| tracked.released);
-        state.is_quiet() && released.is_some_and(|before| before + 1 == owner_epoch)
+    fn was_idle_since_eviction(&self, run: &str, owner_epoch: u64, state: &State) -> bool {
+        let evicted_epoch = self.runs().get(run).and_then(|tracked| tracked.evicted_epoch);
+        state.is_quiet() && evicted_epoch.is_some_and(|before| before + 1 == owner_epoch)
     }
 
     /// Whether this engine has what the run needs: without it the run would fail for no fault of its own.

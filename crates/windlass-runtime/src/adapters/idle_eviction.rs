@@ -6,18 +6,18 @@ use crate::adapter::{Adapter, Next, TickKind, TickSource, TimeSource, Waiting};
 use crate::concerns;
 
 /// A run that has only waited for this long is released; it comes back on a timer, a signal or a start of the process.
-pub(crate) struct IdleRelease<A> {
+pub(crate) struct IdleEviction<A> {
     inner: A,
-    after: Duration,
+    evict_after: Duration,
 }
 
-impl<A: Adapter> IdleRelease<A> {
-    pub(crate) fn new(inner: A, after: Duration) -> IdleRelease<A> {
-        IdleRelease { inner, after }
+impl<A: Adapter> IdleEviction<A> {
+    pub(crate) fn new(inner: A, evict_after: Duration) -> IdleEviction<A> {
+        IdleEviction { inner, evict_after: after: evict_after }
     }
 }
 
-impl<A: Adapter> Adapter for IdleRelease<A> {
+impl<A: Adapter> Adapter for IdleEviction<A> {
     concerns!(own: ticks; inner: time, journal, workers, children, outward);
 
     async fn close(&mut self) {
@@ -25,19 +25,19 @@ impl<A: Adapter> Adapter for IdleRelease<A> {
     }
 }
 
-impl<A: Adapter> TickSource for IdleRelease<A> {
+impl<A: Adapter> TickSource for IdleEviction<A> {
     async fn wait_receive(&mut self) -> Next {
         self.inner.ticks().wait_receive().await
     }
 
     async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
-        let soon = self.inner.time().get_now() + windlass_value::Duration(self.after.as_micros() as u64);
+        let soon = self.inner.time().get_now() + windlass_value::Duration(self.evict_after.as_micros() as u64);
         let due_soon = waiting.until.is_some_and(|at| at <= soon);
         if waiting.poll || !waiting.quiet || due_soon {
             return self.inner.ticks().wait_for_next_task(waiting).await;
         }
-        let next = tokio::time::timeout(self.after, self.inner.ticks().wait_for_next_task(waiting)).await;
-        next.unwrap_or(Next::Release)
+        let next = tokio::time::timeout(self.evict_after, self.inner.ticks().wait_for_next_task(waiting)).await;
+        next.unwrap_or(Next::Evict)
     }
 
     fn more_comes(&mut self, buffered: bool) -> bool {
