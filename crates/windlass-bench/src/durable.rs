@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use windlass_core::plan::Plan;
 use windlass_runtime::{EngineOptions, StartOptions};
-use windlass_store_sqlite::Durability;
+use windlass_store_sqlite::SyncMode;
 use windlass_testing::test_service::TestService;
 use windlass_value::Value;
 
@@ -17,7 +17,7 @@ use crate::disk::{self, Folder};
 use crate::engine::{engine, options, runtime, sqlite};
 
 /// Runs a plan once, durable, and gives its time.
-pub(crate) fn timed(folder: &Path, plan: Plan, durability: Durability) -> Duration {
+pub(crate) fn timed(folder: &Path, plan: Plan, durability: SyncMode) -> Duration {
     runtime().block_on(async {
         let engine = engine(sqlite(folder, durability), EngineOptions { commit_here: true, ..options() });
         let (plan, _) = engine.add_plan(plan).expect("the plan loads");
@@ -39,7 +39,7 @@ fn against_the_disk(name: &str, iterations: u64, plan: impl Fn() -> Plan) -> Vec
     for _ in 0..5 {
         let folder = Folder::new(name);
         let disk = disk::sync_rate(folder.path(), Duration::from_millis(700));
-        let rate = iterations as f64 / timed(folder.path(), plan(), Durability::Full).as_secs_f64();
+        let rate = iterations as f64 / timed(folder.path(), plan(), SyncMode::Full).as_secs_f64();
         let disk = (disk + disk::sync_rate(folder.path(), Duration::from_millis(700))) / 2.0;
         if rate / disk > best {
             best = rate / disk;
@@ -58,7 +58,7 @@ pub(crate) fn unsynced_iterations() -> Vec<String> {
     const ITERATIONS: u64 = 30_000;
     let folder = Folder::new("unsynced");
     let plan = definitions::effect_loop(ITERATIONS, definitions::NOOP);
-    let rate = ITERATIONS as f64 / timed(folder.path(), plan, Durability::Off).as_secs_f64();
+    let rate = ITERATIONS as f64 / timed(folder.path(), plan, SyncMode::Off).as_secs_f64();
     vec![format!("{rate:.0} turns/s: {:.0} us of our own a turn", 1e6 / rate)]
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn many_runs() -> Vec<String> {
 pub(crate) fn run_rate(runs: usize) -> f64 {
     let folder = Folder::new("runs");
     runtime().block_on(async {
-        let engine = engine(sqlite(folder.path(), Durability::Full), options());
+        let engine = engine(sqlite(folder.path(), SyncMode::Full), options());
         let (plan, _) = engine.add_plan(definitions::five_steps()).expect("the plan loads");
         let slots = Arc::new(Semaphore::new(512));
         let begun = Instant::now();
@@ -105,7 +105,7 @@ pub(crate) fn items() -> Vec<String> {
     let (mut best, mut peak) = (0.0_f64, 0);
     for _ in 0..3 {
         let folder = Folder::new("items");
-        best = best.max(ITEMS as f64 / timed(folder.path(), definitions::items(ITEMS), Durability::Full).as_secs_f64());
+        best = best.max(ITEMS as f64 / timed(folder.path(), definitions::items(ITEMS), SyncMode::Full).as_secs_f64());
         peak = disk::resident_peak();
     }
     vec![format!("{best:.0} items/s; memory peak {} MB over {} MB", (peak - before) >> 20, before >> 20)]
@@ -114,7 +114,7 @@ pub(crate) fn items() -> Vec<String> {
 pub(crate) fn ten_million() -> Vec<String> {
     const ITERATIONS: u64 = 10_000_000;
     let folder = Folder::new("million");
-    let took = timed(folder.path(), definitions::counting_loop(ITERATIONS), Durability::Full);
+    let took = timed(folder.path(), definitions::counting_loop(ITERATIONS), SyncMode::Full);
     vec![format!(
         "{:.0} turns/s durable; memory peak {} MB; store {} MB",
         ITERATIONS as f64 / took.as_secs_f64(),
@@ -143,7 +143,7 @@ fn restart_of(name: &str, plan: Plan, iterations: u64) -> String {
     let folder = Folder::new(name);
     let run = runtime().block_on(async {
         // The way there need not be durable against power loss; the way back is the same.
-        let store = sqlite(folder.path(), Durability::Off);
+        let store = sqlite(folder.path(), SyncMode::Off);
         let engine = engine(store.clone(), EngineOptions { commit_here: true, ..options() });
         let (hash, _) = engine.add_plan(plan).expect("the plan loads");
         let options = StartOptions { watch: false, ..StartOptions::default() };
@@ -166,7 +166,7 @@ fn restart_of(name: &str, plan: Plan, iterations: u64) -> String {
     }
     let begun = Instant::now();
     let (opened, took) = runtime().block_on(async {
-        let store = sqlite(folder.path(), Durability::Full);
+        let store = sqlite(folder.path(), SyncMode::Full);
         let opened = begun.elapsed();
         let engine = engine(store, EngineOptions { commit_here: true, ..options() });
         let _handle = engine.resume(&run).await.expect("the run resumes");
@@ -180,7 +180,7 @@ pub(crate) fn waiting_runs() -> Vec<String> {
     const RUNS: usize = 100_000;
     let folder = Folder::new("waiting");
     runtime().block_on(async {
-        let store = sqlite(folder.path(), Durability::Off);
+        let store = sqlite(folder.path(), SyncMode::Off);
         let engine = engine(store, EngineOptions { evict_after: Duration::ZERO, ..options() });
         let (plan, _) = engine.add_plan(definitions::waiting()).expect("the plan loads");
         let start = |count: usize| {

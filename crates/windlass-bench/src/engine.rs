@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_expr::wdl;
 use windlass_runtime::{Engine, EngineOptions};
 use windlass_store::Store;
-use windlass_store_sqlite::{Durability, SqliteOptions, SqliteStore};
+use windlass_store_sqlite::{SqliteOptions, SqliteStore, SyncMode};
 use windlass_tools::{HttpOptions, Outbound, standard_tools};
 
 use crate::definitions;
@@ -20,7 +20,7 @@ pub(crate) fn options() -> EngineOptions {
     }
 }
 
-pub(crate) fn sqlite(folder: &Path, durability: Durability) -> Arc<dyn Store> {
+pub(crate) fn sqlite(folder: &Path, durability: SyncMode) -> Arc<dyn Store> {
     let options = SqliteOptions { durability, ..SqliteOptions::default() };
     Arc::new(SqliteStore::open(&folder.join("store"), options).expect("the store opens"))
 }

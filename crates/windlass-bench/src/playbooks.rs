@@ -7,7 +7,7 @@ use windlass_core::plan::Plan;
 use windlass_core::{ProcessLimits, Status};
 use windlass_expr::jinja::Jinja;
 use windlass_runtime::{EngineOptions, StartOptions};
-use windlass_store_sqlite::Durability;
+use windlass_store_sqlite::SyncMode;
 use windlass_syntax::{Colour, Source};
 use windlass_testing::test_service::TestService;
 use windlass_tools::{Credentials, HttpOptions, NamedCredentials, Outbound, playbook_tools};
@@ -43,7 +43,7 @@ fn playbook_options() -> EngineOptions {
 fn timed(text: &str, input: &Value) -> Duration {
     let folder = Folder::new("playbook");
     runtime().block_on(async {
-        let engine = engine(sqlite(folder.path(), Durability::Full), playbook_options());
+        let engine = engine(sqlite(folder.path(), SyncMode::Full), playbook_options());
         let (plan, _) = engine.add_plan(compiled(text)).expect("the plan loads");
         let begun = Instant::now();
         let options = StartOptions { watch: false, ..StartOptions::default() };

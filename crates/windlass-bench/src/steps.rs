@@ -8,9 +8,9 @@ use windlass_core::plan::{
     SourceSpan, Task, Wait,
 };
 use windlass_core::{Status, TaskOutcome};
-use windlass_runtime::{Engine, EngineOptions, Keep, StartOptions, ToolCall, Tools};
+use windlass_runtime::{Durability, Engine, EngineOptions, StartOptions, ToolCall, Tools};
 use windlass_store::MemoryStore;
-use windlass_store_sqlite::Durability;
+use windlass_store_sqlite::SyncMode;
 use windlass_value::{CompileError, EvalError, Expression, Language, Level, Meter, Mode, Scope, Value, known};
 
 use crate::disk::{self, Folder};
@@ -122,7 +122,10 @@ async fn once(engine: &Engine, plan: windlass_value::BlobHash, input: Value) -> 
 }
 
 fn in_memory(tools: Tools) -> Engine {
-    engine(Arc::new(MemoryStore::new()), EngineOptions { keep: Keep::Nothing, commit_here: true, ..options(tools) })
+    engine(
+        Arc::new(MemoryStore::new()),
+        EngineOptions { durability: Durability::InMemory, commit_here: true, ..options(tools) },
+    )
 }
 
 /// The control loop's own cost: nothing is kept, and the tool answers at once.
@@ -192,7 +195,7 @@ pub(crate) fn durable_loops() -> Vec<String> {
 pub(crate) fn durable_rate(runs: i64, steps: i64) -> f64 {
     let folder = Folder::new("step-loops");
     let took = runtime().block_on(async {
-        let engine = engine(sqlite(folder.path(), Durability::Full), options(loop_tools()));
+        let engine = engine(sqlite(folder.path(), SyncMode::Full), options(loop_tools()));
         let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
         let begun = Instant::now();
         let mut tasks = tokio::task::JoinSet::new();
@@ -222,7 +225,7 @@ pub(crate) fn reload() -> Vec<String> {
     let folder = Folder::new("reload");
     let run = runtime().block_on(async {
         // The way there need not be durable against power loss; the way back is the same.
-        let store = sqlite(folder.path(), Durability::Off);
+        let store = sqlite(folder.path(), SyncMode::Off);
         let engine = engine(store.clone(), EngineOptions { commit_here: true, ..options(loop_tools()) });
         let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
         let options = StartOptions { watch: false, ..StartOptions::default() };
@@ -237,7 +240,7 @@ pub(crate) fn reload() -> Vec<String> {
     let mut best = f64::MAX;
     for _ in 0..5 {
         let took = runtime().block_on(async {
-            let store = sqlite(folder.path(), Durability::Full);
+            let store = sqlite(folder.path(), SyncMode::Full);
             let engine = engine(store, EngineOptions { commit_here: true, ..options(loop_tools()) });
             let begun = Instant::now();
             let _handle = engine.resume(&run).await.expect("the run resumes");

@@ -12,7 +12,7 @@ use windlass_core::{
 use windlass_runtime::codec::{self, BareEntry, TickEntry};
 use windlass_runtime::{BlobCache, new_state};
 use windlass_store::{NewRun, NewSnapshot, Record, RunBatch, Verdict};
-use windlass_store_sqlite::Durability;
+use windlass_store_sqlite::SyncMode;
 use windlass_value::{BlobHash, Language, Timestamp, Value};
 
 use crate::disk::Folder;
@@ -141,7 +141,7 @@ fn append(times: u64) {
     let body = codec::encode(&entries[..2].to_vec());
     let (snapshot, state_hash) = codec::state_bytes(&state);
     let folder = Folder::new("append");
-    let store = engine::sqlite(folder.path(), Durability::Full);
+    let store = engine::sqlite(folder.path(), SyncMode::Full);
     let create = NewRun {
         plan: BlobHash([1; 32]),
         definition: "work".to_owned(),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use windlass_runtime::StartOptions;
-use windlass_store_sqlite::Durability;
+use windlass_store_sqlite::SyncMode;
 use windlass_value::Value;
 
 use crate::counts::{self, Counts};
@@ -60,12 +60,12 @@ pub(crate) fn run_in(name: &str, folder: &Path) -> bool {
 }
 
 fn run_w1(folder: &Path) -> Duration {
-    durable::timed(folder, definitions::effect_loop(W1_STEPS, definitions::NOOP), Durability::Full)
+    durable::timed(folder, definitions::effect_loop(W1_STEPS, definitions::NOOP), SyncMode::Full)
 }
 
 fn run_w2(folder: &Path) -> Duration {
     runtime().block_on(async {
-        let engine = engine(sqlite(folder, Durability::Full), options());
+        let engine = engine(sqlite(folder, SyncMode::Full), options());
         let (plan, _) = engine.add_plan(definitions::five_steps()).expect("the plan loads");
         counts::mark(folder, counts::BEGIN);
         let begun = Instant::now();

@@ -158,7 +158,7 @@ impl From<RuntimeError> for Failure {
             RuntimeError::HasEnded(run) => {
                 Failure::usage(message).hint(format!("`windlass status {run}` shows its end"))
             }
-            RuntimeError::NotKept(_) => Failure::usage(message).hint("start it again"),
+            RuntimeError::InMemoryOnly(_) => Failure::usage(message).hint("start it again"),
             RuntimeError::Input(_) => Failure::usage(message).hint("give inputs with --set, --input or --input-file"),
             RuntimeError::Quarantined { ref run, .. } if !run.is_empty() => {
                 Failure::new(Exit::Otherwise, message).hint(format!("`windlass replay {run}` shows where they part"))

@@ -9,7 +9,7 @@ use tokio::sync::broadcast::error::RecvError;
 use windlass_core::Event;
 use windlass_runtime::{Engine, EngineOptions, FinalReport, RunHandle, RuntimeError};
 use windlass_store::{CommitHook, CommitMoment, CommitPoint, Store};
-use windlass_store_sqlite::{Durability, SqliteOptions};
+use windlass_store_sqlite::{SyncMode, SqliteOptions};
 
 use crate::args::{BenchDurability, Testing};
 use crate::config::Settings;
@@ -60,8 +60,8 @@ pub(crate) fn commit_hook(testing: &Testing) -> Result<Option<CommitHook>, Failu
 
 pub(crate) fn sqlite_options(testing: &Testing) -> SqliteOptions {
     let durability = match testing.bench_durability {
-        Some(BenchDurability::Off) => Durability::Off,
-        Some(BenchDurability::Full) | None => Durability::Full,
+        Some(BenchDurability::Off) => SyncMode::Off,
+        Some(BenchDurability::Full) | None => SyncMode::Full,
     };
     SqliteOptions { durability, ..SqliteOptions::default() }
 }

@@ -19,7 +19,7 @@ pub enum RuntimeError {
     #[error("the run `{run}` is owned by another live process ({owner})")]
     Owned { run: String, owner: String },
     #[error("the run `{0}` was kept in memory alone: there is nothing to go on with")]
-    NotKept(String),
+    InMemoryOnly(String),
     #[error("the run `{0}` has ended")]
     HasEnded(String),
     /// Nothing has become of the run: a program that has them can go on with it.

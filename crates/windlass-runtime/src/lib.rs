@@ -28,7 +28,7 @@ pub use clock::{Clock, real_now};
 pub use codec::{decode_plan, decode_state};
 pub use control_loop::{ControlLoop, Exit};
 pub use engine::{
-    Answer, Engine, EngineStats, EngineOptions, EventReader, Keep, Recovery, Request, RestartRequest, RestartOrigin, RunChange,
+    Answer, Engine, EngineStats, EngineOptions, EventReader, Durability, Recovery, Request, RestartRequest, RestartOrigin, RunChange,
     RunCounts, RunHandle, RunOptions, StartOptions, TriggerOptions, Triggered, input_hash, is_run_id, new_run_id,
     open_below, request, why_set_aside,
 };

@@ -8,22 +8,22 @@ use support::nets::{Tokens, left, ping_pong, ping_pong_tools};
 use support::plans::steps;
 use support::{World, engine_with, in_time, named, options, until};
 use windlass_core::Status;
-use windlass_runtime::{Engine, EngineOptions, Keep, Request, RuntimeError, Tools};
+use windlass_runtime::{Engine, EngineOptions, Durability, Request, RuntimeError, Tools};
 use windlass_store::{MemoryStore, RunStatus, StoreRead, StoreScan};
 use windlass_value::{Language, Value};
 
 const RUN: &str = "r";
 
-fn engine(store: &Arc<MemoryStore>, world: &World, keep: Keep) -> Engine {
+fn engine(store: &Arc<MemoryStore>, world: &World, durability: Durability) -> Engine {
     let base = options(world);
     let languages = base.languages.iter().cloned().chain([Arc::new(Tokens) as Arc<dyn Language>]).collect();
-    engine_with(store, EngineOptions { keep, tools: ping_pong_tools(world.tools()), languages, ..base })
+    engine_with(store, EngineOptions { durability: keep: durability, tools: ping_pong_tools(world.tools()), languages, ..base })
 }
 
 /// Done once: one large value. In flight: one task at a gate. Both are in the snapshot, whatever is kept.
 #[tokio::test]
 async fn another_run_goes_on_from_where_a_run_stood() {
-    for (from, to) in [(Keep::Journal, Keep::Nothing), (Keep::Nothing, Keep::Journal), (Keep::Journal, Keep::Journal)] {
+    for (from, to) in [(Durability::Durable, Durability::InMemory), (Durability::InMemory, Durability::Durable), (Durability::Durable, Durability::Durable)] {
         let (here, there) = (Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new()));
         let (world, other) = (World::new(), World::new());
         let first = engine(&here, &world, from);
@@ -60,7 +60,7 @@ async fn another_run_goes_on_from_where_a_run_stood() {
 #[tokio::test]
 async fn a_run_that_never_rests_can_be_carried_too() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-    let engine = engine(&store, &world, Keep::Nothing);
+    let engine = engine(&store, &world, Durability::InMemory);
     let (plan, _) = engine.add_plan(ping_pong()).expect("a plan");
     let _handle = in_time(engine.start(plan, left(i64::MAX), named(RUN))).await.expect("started");
     let bytes = in_time(engine.snapshot(RUN)).await.expect("a snapshot");
@@ -71,12 +71,12 @@ async fn a_run_that_never_rests_can_be_carried_too() {
 #[tokio::test]
 async fn an_evicted_run_is_snapshotted_with_its_waits() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-    let first = engine(&store, &world, Keep::Journal);
+    let first = engine(&store, &world, Durability::Durable);
     let (plan, _) = first.add_plan(steps("waits").signal("wait", "go").plan()).expect("a plan");
     let handle = in_time(first.start(plan, Value::Null, named(RUN))).await.expect("started");
     in_time(first.close()).await;
     drop(handle);
-    let second = engine(&store, &world, Keep::Journal);
+    let second = engine(&store, &world, Durability::Durable);
     let bytes = in_time(second.snapshot(RUN)).await.expect("a snapshot");
     let mut carried = in_time(second.restore(&bytes, Some("s".to_owned()))).await.expect("restored");
     second.request("s", "go", Request::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
@@ -86,7 +86,7 @@ async fn an_evicted_run_is_snapshotted_with_its_waits() {
 #[tokio::test]
 async fn bytes_of_another_kind_are_refused() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-    let engine = engine(&store, &world, Keep::Journal);
+    let engine = engine(&store, &world, Durability::Durable);
     for (bytes, why) in [
         (&b"something else"[..], "not a snapshot"),
         (b"windlass-snapshot\x09rest", "snapshot format 9, this program reads up to 1"),
@@ -101,7 +101,7 @@ async fn bytes_of_another_kind_are_refused() {
 #[tokio::test]
 async fn a_run_whose_tools_are_missing_stays_as_it_is() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-    let first = engine(&store, &world, Keep::Journal);
+    let first = engine(&store, &world, Durability::Durable);
     let plan = steps("needs").effect("held", "gate", r#""open""#).effect("then", "count", "1").plan();
     let (plan, _) = first.add_plan(plan).expect("a plan");
     let handle = in_time(first.start(plan, Value::Null, named(RUN))).await.expect("started");
@@ -116,7 +116,7 @@ async fn a_run_whose_tools_are_missing_stays_as_it_is() {
     assert_eq!(refused.as_deref(), Some(expected));
     assert_eq!(store.run(RUN).expect("readable"), before, "nothing has become of it");
 
-    let second = engine(&store, &world, Keep::Journal);
+    let second = engine(&store, &world, Durability::Durable);
     let mut handle = in_time(second.resume(RUN)).await.expect("resumed");
     world.open("open");
     assert_eq!(in_time(handle.wait()).await.expect("an end").status, Status::Succeeded);

@@ -291,7 +291,7 @@ async fn a_decorator_can_be_the_clock_and_time_never_goes_back() {
 }
 
 #[tokio::test]
-async fn six_hours_in_memory_alone() {
+async fn six_hours_of_virtual_time_in_memory() {
     let world = World::new();
     let program = program(loom(
         r#"{"actions": {"poll": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 36)",

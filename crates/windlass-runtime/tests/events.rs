@@ -8,19 +8,19 @@ use support::nets::{Tokens, left, ping_pong, ping_pong_tools};
 use support::plans::steps;
 use support::{World, engine_with, in_time, locked, named, options, until};
 use windlass_core::{Event, Status, TaskOutcome};
-use windlass_runtime::{Engine, EngineOptions, EventReader, Keep, EventPublisher, Request, RestartRequest, RuntimeError};
+use windlass_runtime::{Engine, EngineOptions, EventReader, Durability, EventPublisher, Request, RestartRequest, RuntimeError};
 use windlass_store::MemoryStore;
 use windlass_value::{Language, Value, to_json};
 
 const RUN: &str = "r";
 
-const KEEPS: [Keep; 2] = [Keep::Journal, Keep::Nothing];
+const DURABILITIES: [Durability; 2] = [Durability::Durable, Durability::InMemory];
 
-fn engine(store: &Arc<MemoryStore>, world: &World, keep: Keep, max_buffered_events: usize) -> Engine {
+fn engine(store: &Arc<MemoryStore>, world: &World, durability: Durability, max_buffered_events: usize) -> Engine {
     let base = options(world);
     let languages = base.languages.iter().cloned().chain([Arc::new(Tokens) as Arc<dyn Language>]).collect();
     let tools = ping_pong_tools(world.tools());
-    engine_with(store, EngineOptions { keep, max_buffered_events: events_kept: max_buffered_events, tools, languages, ..base })
+    engine_with(store, EngineOptions { durability: keep: durability, max_buffered_events: events_kept: max_buffered_events, tools, languages, ..base })
 }
 
 async fn rest(reader: &mut EventReader) -> Vec<Event> {
@@ -37,9 +37,9 @@ fn numbers(events: &[Event]) -> Vec<u64> {
 
 #[tokio::test]
 async fn all_readers_see_the_same_events_and_a_returning_reader_misses_none() {
-    for keep in KEEPS {
+    for durability in DURABILITIES {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-        let engine = engine(&store, &world, keep, 10_000);
+        let engine = engine(&store, &world, durability, 10_000);
         let plan = steps("two").signal("wait", "go").effect("a", "count", "1").effect("b", "count", "2").plan();
         let (plan, _) = engine.add_plan(plan).expect("a plan");
         let mut handle = in_time(engine.start(plan, Value::Null, named(RUN))).await.expect("started");
@@ -54,39 +54,39 @@ async fn all_readers_see_the_same_events_and_a_returning_reader_misses_none() {
         drop(first);
         engine.request(RUN, "s", Request::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
         let all = rest(&mut second).await;
-        assert_eq!(numbers(&all), (1..=all.len() as u64).collect::<Vec<_>>(), "{keep:?}");
-        assert_eq!(all.last().map(|event| event.type_name()), Some("workflow.finished"), "{keep:?}");
+        assert_eq!(numbers(&all), (1..=all.len() as u64).collect::<Vec<_>>(), "{durability:?}");
+        assert_eq!(all.last().map(|event| event.type_name()), Some("workflow.finished"), "{durability:?}");
         seen.extend(rest(&mut engine.events(RUN, last).expect("a reader")).await);
-        assert_eq!(seen, all, "{keep:?}");
+        assert_eq!(seen, all, "{durability:?}");
         assert_eq!(in_time(handle.wait()).await.expect("an end").status, Status::Succeeded);
         // The run has ended: all of it, from anywhere, then nothing more.
-        assert_eq!(rest(&mut engine.events(RUN, 0).expect("a reader")).await, all, "{keep:?}");
-        assert_eq!(rest(&mut engine.events(RUN, 3).expect("a reader")).await, all[3..], "{keep:?}");
-        assert_eq!(rest(&mut engine.events(RUN, 9_999).expect("a reader")).await, [], "{keep:?}");
+        assert_eq!(rest(&mut engine.events(RUN, 0).expect("a reader")).await, all, "{durability:?}");
+        assert_eq!(rest(&mut engine.events(RUN, 3).expect("a reader")).await, all[3..], "{durability:?}");
+        assert_eq!(rest(&mut engine.events(RUN, 9_999).expect("a reader")).await, [], "{durability:?}");
     }
 }
 
 /// The live channel holds some thousands of events; a reader that sleeps meanwhile still sees every one.
 #[tokio::test]
 async fn a_slow_reader_sees_a_hundred_thousand_events() {
-    for (keep, count) in [(Keep::Journal, 5_000), (Keep::Nothing, 50_000)] {
+    for (durability, count) in [(Durability::Durable, 5_000), (Durability::InMemory, 50_000)] {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-        let engine = engine(&store, &world, keep, 1_000_000);
+        let engine = engine(&store, &world, durability, 1_000_000);
         let (plan, _) = engine.add_plan(ping_pong()).expect("a plan");
         let mut handle = in_time(engine.start(plan, left(count), named(RUN))).await.expect("started");
         let mut slow = engine.events(RUN, 0).expect("a reader");
         let mut seen = vec![in_time(slow.next()).await.expect("readable").expect("an event")];
         in_time(handle.wait()).await.expect("an end");
         seen.extend(rest(&mut slow).await);
-        assert!(seen.len() as i64 > 2 * count, "{keep:?}: {}", seen.len());
-        assert_eq!(numbers(&seen), (1..=seen.len() as u64).collect::<Vec<_>>(), "{keep:?}");
+        assert!(seen.len() as i64 > 2 * count, "{durability:?}: {}", seen.len());
+        assert_eq!(numbers(&seen), (1..=seen.len() as u64).collect::<Vec<_>>(), "{durability:?}");
     }
 }
 
 #[tokio::test]
 async fn trimmed_events_are_reported_once() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-    let engine = engine(&store, &world, Keep::Nothing, 10);
+    let engine = engine(&store, &world, Durability::InMemory, 10);
     let (plan, _) = engine.add_plan(ping_pong()).expect("a plan");
     let run = async |id: &str| {
         let mut handle = in_time(engine.start(plan, left(100), named(id))).await.expect("started");
@@ -117,7 +117,7 @@ async fn trimmed_events_are_reported_once() {
 #[tokio::test]
 async fn a_run_of_another_process_is_followed_to_its_end() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-    let (here, there) = (engine(&store, &world, Keep::Journal, 10), engine(&store, &world, Keep::Journal, 10));
+    let (here, there) = (engine(&store, &world, Durability::Durable, 10), engine(&store, &world, Durability::Durable, 10));
     let (plan, _) = there.add_plan(steps("waits").signal("wait", "go").plan()).expect("a plan");
     let _handle = in_time(there.start(plan, Value::Null, named(RUN))).await.expect("started");
     let reader = here.events(RUN, 0).expect("a reader");
@@ -134,7 +134,7 @@ async fn a_run_of_another_process_is_followed_to_its_end() {
 
 #[tokio::test]
 async fn worker_events_are_accepted_before_its_result_and_refused_after() {
-    for keep in KEEPS {
+    for keep in DURABILITIES {
         let (store, world, publisher) = (Arc::new(MemoryStore::new()), World::new(), Arc::new(Mutex::new(None)));
         let shared = publisher.clone();
         let tools = world.tools().with_fn("tells", move |call| {
@@ -147,7 +147,7 @@ async fn worker_events_are_accepted_before_its_result_and_refused_after() {
                 TaskOutcome::success("result")
             }
         });
-        let engine = engine_with(&store, EngineOptions { keep, tools, ..options(&world) });
+        let engine = engine_with(&store, EngineOptions { durability, tools, ..options(&world) });
         let plan = steps("tells").effect("a", "tells", "1").signal("wait", "go").plan();
         let (plan, _) = engine.add_plan(plan).expect("a plan");
         let _handle = in_time(engine.start(plan, Value::Null, named(RUN))).await.expect("started");
@@ -171,7 +171,7 @@ async fn worker_events_are_accepted_before_its_result_and_refused_after() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_engine_without_live_events_gives_handles_without_them() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-    let engine = engine(&store, &world, Keep::Journal, 10);
+    let engine = engine(&store, &world, Durability::Durable, 10);
     let (hash, _) = engine.add_plan(steps("held").effect("hold", "gate", r#""go""#).plan()).expect("a plan");
     let with = engine.start(hash, Value::Null, named("with")).await.expect("started");
     assert!(with.events.is_some());

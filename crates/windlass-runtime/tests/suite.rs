@@ -23,5 +23,5 @@ mod seed_as_written;
 mod support;
 mod triggers;
 mod unfinished;
-mod unkept;
+mod in_memory;
 mod waiting;

@@ -174,7 +174,7 @@ impl From<RuntimeError> for Problem {
             RuntimeError::HasEnded(_) => (StatusCode::CONFLICT, codes::RUN_ENDED),
             RuntimeError::StillOpen(_)
             | RuntimeError::NothingFailed(_)
-            | RuntimeError::NotKept(_)
+            | RuntimeError::InMemoryOnly(_)
             | RuntimeError::Owned { .. }
             | RuntimeError::Quarantined { .. } => (StatusCode::CONFLICT, codes::CONFLICT),
             RuntimeError::Input(_)

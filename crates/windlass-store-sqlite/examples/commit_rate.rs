@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use windlass_store::{GroupWriter, NewRun, Record, Reply, RunBatch, StoreWrite, Verdict};
-use windlass_store_sqlite::{Durability, SqliteOptions, SqliteStore};
+use windlass_store_sqlite::{SqliteOptions, SqliteStore, SyncMode};
 use windlass_value::{BlobHash, Timestamp};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -53,7 +53,7 @@ fn measure_lone(directory: &Path, round: Duration, checkpoint_pages: u32) -> Out
     let synced = SqliteOptions { checkpoint_pages, ..SqliteOptions::default() };
     let mut direct = Lone::new(directory, "lone", synced.clone())?;
     let mut grouped = Lone::new(directory, "grouped", synced.clone())?;
-    let mut unsynced = Lone::new(directory, "unsynced", SqliteOptions { durability: Durability::Off, ..synced })?;
+    let mut unsynced = Lone::new(directory, "unsynced", SqliteOptions { durability: SyncMode::Off, ..synced })?;
     let writer = GroupWriter::new(grouped.store.clone())?;
     let mut best = [Best::default(); 5];
     for _ in 0..ROUNDS {

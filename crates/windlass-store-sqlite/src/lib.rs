@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use windlass_store::{Owner, StoreError, StoreErrorKind, StoreOwners};
 
-pub use crate::open::{Durability, SqliteOptions};
+pub use crate::open::{SqliteOptions, SyncMode};
 use crate::trouble::Outcome;
 use crate::turnstile::Turnstile;
 

@@ -14,7 +14,7 @@ use crate::turnstile::LockFile;
 
 /// When a commit counts as done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Durability {
+pub enum SyncMode {
     /// When the disk says that it has it.
     #[default]
     Full,
@@ -24,7 +24,7 @@ pub enum Durability {
 
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
-    pub durability: Durability,
+    pub durability: SyncMode,
     /// How long to wait for other processes before giving up with `Busy`.
     pub patience: Duration,
     /// How many pages of write-ahead log before they are copied into the database.
@@ -36,7 +36,7 @@ pub struct SqliteOptions {
 impl Default for SqliteOptions {
     fn default() -> SqliteOptions {
         SqliteOptions {
-            durability: Durability::Full,
+            durability: SyncMode::Full,
             patience: Duration::from_secs(10),
             // A log that is used again does not grow, and then a sync need not write its new size: small is fast.
             checkpoint_pages: 1_000,
@@ -83,8 +83,8 @@ fn check_and_set(connection: Connection, file: &Path, options: &SqliteOptions) -
         return Err(damaged(format!("{} cannot keep a write-ahead log (mode {mode}).", file.display()), file).into());
     }
     let synchronous = match options.durability {
-        Durability::Full => "FULL",
-        Durability::Off => "OFF",
+        SyncMode::Full => "FULL",
+        SyncMode::Off => "OFF",
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update(None, "foreign_keys", false)?;
@@ -160,7 +160,7 @@ fn make(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<(), St
     // The log and its index get the same mode from SQLite.
     let private = fs::set_permissions(&unborn, fs::Permissions::from_mode(0o600));
     private.map_err(|error| from_io(&error, "make private", &unborn))?;
-    if options.durability == Durability::Full {
+    if options.durability == SyncMode::Full {
         let made = File::open(&unborn).and_then(|made| made.sync_all());
         made.map_err(|error| from_io(&error, "sync", &unborn))?;
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use windlass_core::plan::Plan;
 use windlass_dialect::Dialect;
 use windlass_runtime as runtime;
-use windlass_runtime::{EngineOptions, Keep, RuntimeError, Tool, Tools};
+use windlass_runtime::{EngineOptions, Durability, RuntimeError, Tool, Tools};
 use windlass_store::{MemoryStore, RunStatus, Store};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_value::{BlobHash, Value};
@@ -251,8 +251,8 @@ impl Engine {
 impl EngineBuilder {
     fn new(directory: Option<PathBuf>) -> EngineBuilder {
         let (adopt, keep) = match &directory {
-            Some(_) => (true, Keep::Journal),
-            None => (false, Keep::Nothing),
+            Some(_) => (true, Durability::Durable),
+            None => (false, Durability::InMemory),
         };
         EngineBuilder {
             directory,
@@ -264,7 +264,7 @@ impl EngineBuilder {
             offered: Vec::new(),
             #[cfg(feature = "agents")]
             agents: None,
-            options: EngineOptions { adopt, keep, ..EngineOptions::default() },
+            options: EngineOptions { adopt, durability: keep, ..EngineOptions::default() },
             virtual_time: false,
             store: None,
         }
@@ -390,7 +390,7 @@ impl EngineBuilder {
     /// On a store of one's own, where everything is kept.
     pub fn store(mut self, store: Arc<dyn Store>) -> EngineBuilder {
         self.store = Some(store);
-        self.options.keep = Keep::Journal;
+        self.options.durability = Durability::Durable;
         self
     }
 

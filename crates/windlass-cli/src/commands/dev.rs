@@ -40,7 +40,7 @@ pub(crate) fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
         let mut interrupts = Interrupts::listen()?;
         let plan = Plan {
             settings: &settings,
-            place: if args.ephemeral { Place::Memory } else { Place::Kept(directory) },
+            place: if args.ephemeral { Place::Memory } else { Place::Directory(directory) },
             options,
             sqlite: host::sqlite_options(&args.testing),
             commit_hook: None,

@@ -26,7 +26,7 @@ pub(crate) fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure
         let interrupts = Interrupts::listen()?;
         let plan = Plan {
             settings: &settings,
-            place: Place::Kept(stores::directory(global)),
+            place: Place::Directory(stores::directory(global)),
             options,
             sqlite: host::sqlite_options(&args.testing),
             commit_hook: host::commit_hook(&args.testing)?,

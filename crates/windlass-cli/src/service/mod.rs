@@ -54,7 +54,7 @@ fn threads(name: &str) -> Result<Runtime, Failure> {
 
 /// Where everything is kept.
 pub(crate) enum Place {
-    Kept(PathBuf),
+    Directory(PathBuf),
     /// Nothing outlives the process.
     Memory,
 }
@@ -85,7 +85,7 @@ impl Base {
         let Plan { settings, place, options, sqlite, commit_hook } = plan;
         let (store, lock, directory): (Arc<dyn Store>, _, _) = match place {
             Place::Memory => (Arc::new(MemoryStore::new()), None, None),
-            Place::Kept(directory) => {
+            Place::Directory(directory) => {
                 let store = stores::open_or_make(&directory, sqlite)?;
                 (store, Some(StoreLock::take(&directory)?), Some(directory))
             }

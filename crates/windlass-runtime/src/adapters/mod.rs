@@ -8,7 +8,7 @@ mod local;
 mod post;
 mod replay;
 mod iterations;
-mod unkept;
+mod in_memory;
 
 pub(crate) use decorated::Decorated;
 pub use decorated::{DecoratorFactory, RunDecorator};
@@ -17,4 +17,4 @@ pub(crate) use idle_eviction::IdleEviction;
 pub use local::{Local, Mail, Mailbox};
 pub(crate) use post::{PostOptions, evicted_status, standing};
 pub use replay::{Replay, Seen};
-pub(crate) use unkept::Unkept;
+pub(crate) use in_memory::InMemoryAdapter;

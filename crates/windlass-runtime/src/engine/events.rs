@@ -148,7 +148,7 @@ pub struct EventReader {
     read: VecDeque<Event>,
     /// Only for a run whose events are in memory.
     feed: Option<Arc<EventFeed>>,
-    unkept: bool,
+    in_memory: bool,
     done: bool,
 }
 
@@ -157,7 +157,7 @@ impl Engine {
     pub fn events(&self, run: &str, after: u64) -> Result<EventReader, RuntimeError> {
         let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
         let how = RunOptions::of(&row)?;
-        let feed = if how.unkept { self.inner.feed(run) } else { None };
+        let feed = if how.in_memory { self.inner.feed(run) } else { None };
         Ok(EventReader {
             inner: self.inner.clone(),
             run: row.run,
@@ -165,7 +165,7 @@ impl Engine {
             next_tick: None,
             read: VecDeque::new(),
             feed,
-            unkept: how.unkept,
+            in_memory: how.in_memory,
             done: false,
         })
     }
@@ -202,7 +202,7 @@ impl EventReader {
             if self.done {
                 return Ok(None);
             }
-            match (self.unkept, self.feed.clone()) {
+            match (self.in_memory, self.feed.clone()) {
                 (false, _) => self.read_store().await?,
                 (true, Some(feed)) => self.read_memory(&feed).await,
                 (true, None) => self.report_trimmed_events()?,

@@ -12,7 +12,7 @@ use windlass_value::{BlobHash, Timestamp, Value};
 
 use super::snapshots::{Beginning, needed};
 use super::starts::input_hash;
-use super::{Engine, Inner, Keep, RunHandle, RunOptions, new_run_id};
+use super::{Engine, Inner, Durability, RunHandle, RunOptions, new_run_id};
 use crate::blobs::BlobCache;
 use crate::clock::real_now;
 use crate::nearest::{apart, nearest};
@@ -194,8 +194,8 @@ impl Inner {
     fn load_source_run(&self, run: &str) -> Result<SourceRun, RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
         let how = RunOptions::of(&row)?;
-        if how.unkept {
-            return Err(RuntimeError::NotKept(run.to_owned()));
+        if how.in_memory {
+            return Err(RuntimeError::InMemoryOnly(run.to_owned()));
         }
         let program = self.program(&row.plan)?;
         Ok(SourceRun { store: self.store.clone(), row, how, program })
@@ -241,7 +241,7 @@ impl SourceRun {
             depth: 0,
             delivery: None,
             trace: None,
-            unkept: engine.inner.keep == Keep::Nothing,
+            in_memory: engine.inner.durability == Durability::InMemory,
             from: None,
             family: self.how.family.clone(),
         }

@@ -52,13 +52,13 @@ use crate::workers::WorkerPool;
 
 /// What of a run is kept while it goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keep {
+pub enum Durability {
     /// Every tick, before any of its effects begins: whoever opens the store later goes on with the run.
     #[default]
-    Journal,
+    Durable,
     /// Only that it exists, where it stands and how it ends. It lives and dies with this engine, and a step costs no more
     /// than its computation. Children, messages and handles work the same.
-    Nothing,
+    InMemory,
 }
 
 pub struct EngineOptions {
@@ -79,7 +79,7 @@ pub struct EngineOptions {
     pub commit_hook: Option<CommitHook>,
     /// How often the store is asked whether another process has written.
     pub poll_every: Duration,
-    pub keep: Keep,
+    pub durability: Durability,
     /// Looks at what runs are started with.
     pub gate: Option<Arc<dyn InputGate>>,
     /// Of a run that keeps nothing: how many of its newest events readers can have.
@@ -101,7 +101,7 @@ impl Default for EngineOptions {
             commit_here: false,
             commit_hook: None,
             poll_every: Duration::from_millis(50),
-            keep: Keep::default(),
+            durability: Durability::default(),
             gate: None,
             max_buffered_events: 2_000,
             decorators: None,
@@ -128,7 +128,7 @@ pub(crate) struct Inner {
     pub adopt: bool,
     pub commit_here: bool,
     pub poll_every: Duration,
-    pub keep: Keep,
+    pub durability: Durability,
     gate: Option<Arc<dyn InputGate>>,
     pub max_buffered_events: usize,
     feed_cache: Mutex<events::FeedCache>,
@@ -226,7 +226,7 @@ pub struct RunOptions {
     pub trace: Option<Arc<str>>,
     /// Nothing is kept of it that somebody could go on with.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unkept: bool,
+    pub in_memory: bool,
     /// The run that it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<RestartOrigin>,
@@ -282,7 +282,7 @@ impl Engine {
             adopt: options.adopt,
             commit_here: options.commit_here,
             poll_every: options.poll_every,
-            keep: options.keep,
+            durability: options.durability,
             gate: options.gate,
             max_buffered_events: options.max_buffered_events,
             feed_cache: Mutex::default(),
@@ -510,9 +510,9 @@ impl Inner {
             evicted_epoch: None,
             elsewhere: false,
             end: watch::channel(RunEnd::Open).0,
-            feed: Arc::new(match self.keep {
-                Keep::Journal => EventFeed::stored(),
-                Keep::Nothing => EventFeed::in_memory(self.max_buffered_events),
+            feed: Arc::new(match self.durability {
+                Durability::Durable => EventFeed::stored(),
+                Durability::InMemory => EventFeed::in_memory(self.max_buffered_events),
             }),
         });
         let events = watched.then(|| tracked.feed.subscribe());

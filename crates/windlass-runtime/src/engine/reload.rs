@@ -213,8 +213,8 @@ impl Inner {
     fn load_here(&self, run: &Arc<str>) -> Result<Loaded, RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
         let how = RunOptions::of(&row)?;
-        if how.unkept {
-            return Err(RuntimeError::NotKept(run.to_string()));
+        if how.in_memory {
+            return Err(RuntimeError::InMemoryOnly(run.to_string()));
         }
         let program = self.program(&row.plan)?;
         let image = recovery::load(&*self.store, run, &program, row.created_at)?;

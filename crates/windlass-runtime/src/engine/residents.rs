@@ -11,9 +11,9 @@ use windlass_core::{ErrorInfo, Event, Output, Program, Reply, RunResult, State, 
 use windlass_store::{NewRun, RunStatus};
 use windlass_value::{BlobHash, Value};
 
-use super::{Inner, Keep, MailPair, ReloadGuard, RunEnd, RunOptions, entropy};
+use super::{Inner, Durability, MailPair, ReloadGuard, RunEnd, RunOptions, entropy};
 use crate::adapter::{Adapter, ChildStart, Children, Journal, Outward, TickSource, TimeSource};
-use crate::adapters::{Decorated, Durable, IdleEviction, Local, Mail, Mailbox, PostOptions, Unkept, evicted_status, standing};
+use crate::adapters::{Decorated, Durable, IdleEviction, Local, Mail, Mailbox, PostOptions, InMemoryAdapter, evicted_status, standing};
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
 use crate::concerns;
@@ -98,8 +98,8 @@ impl Inner {
         let RunImage { state, blobs, turns: iterations } = image;
         let reload_guard = Arc::new(Mutex::new(turn));
         let loaded = Loaded { program, state, blobs, first, reused: taken, mailbox, reload_guard: turn: reload_guard };
-        let (begun, task) = match self.keep {
-            Keep::Journal => {
+        let (begun, task) = match self.durability {
+            Durability::Durable => {
                 let durable = Durable::new(local, options, &loaded.state, &iterations);
                 let durable = IdleEviction::new(durable, self.evict_after);
                 match decorator {
@@ -111,12 +111,12 @@ impl Inner {
                     }
                 }
             }
-            Keep::Nothing => {
-                let unkept = Unkept::new(local, options, &loaded.state);
+            Durability::InMemory => {
+                let in_memory = InMemoryAdapter::new(local, options, &loaded.state);
                 match decorator {
-                    None => self.host(run.clone(), epoch, above, virtual_time, unkept, loaded),
+                    None => self.host(run.clone(), epoch, above, virtual_time, in_memory, loaded),
                     Some(decorator) => {
-                        let decorated = Decorated::new(unkept, decorator);
+                        let decorated = Decorated::new(in_memory, decorator);
                         self.host(run.clone(), epoch, above, virtual_time, decorated, loaded)
                     }
                 }
@@ -159,7 +159,7 @@ impl Inner {
             report: None,
             program: program.clone(),
             virtual_time,
-            kept: self.keep == Keep::Journal,
+            durable: self.durability == Durability::Durable,
             reused: taken,
             published_status: None,
         };
@@ -242,7 +242,7 @@ struct Hosted<A> {
     report: Option<FinalReport>,
     virtual_time: bool,
     /// It has a journal, and is listed as waiting when it waits.
-    kept: bool,
+    durable: bool,
     reused: Option<Arc<ReusedResults>>,
     /// The status that whoever listens was told last.
     published_status: Option<RunStatus>,
@@ -277,7 +277,7 @@ impl<A: Adapter> Journal for Hosted<A> {
             // Whoever started the run may have gone.
             let _ = begun.send(());
         }
-        self.publish_status(standing(state, self.kept, self.virtual_time));
+        self.publish_status(standing(state, self.durable, self.virtual_time));
         if state.result().is_some() {
             self.report = Some(FinalReport::of(&self.program, state));
         }

@@ -9,7 +9,7 @@ use windlass_core::{Program, State};
 use windlass_store::{NewRun, NewSnapshot, PlanRow, RunBatch, StatusChange, StoreRead, Verdict};
 use windlass_value::{BlobHash, Value};
 
-use super::{Engine, Keep, ReloadGuard, RunHandle, RunOptions, new_run_id, residents};
+use super::{Engine, Durability, ReloadGuard, RunHandle, RunOptions, new_run_id, residents};
 use crate::adapters::{Mail, standing};
 use crate::clock::{Clock, real_now};
 use crate::references::references;
@@ -41,7 +41,7 @@ impl Engine {
         let state = match self.ask_for_state(run).await {
             Some(state) => state,
             None if row.status.is_final() => return Err(RuntimeError::HasEnded(run.to_owned())),
-            None if how.unkept => return Err(RuntimeError::NotKept(run.to_owned())),
+            None if how.in_memory => return Err(RuntimeError::InMemoryOnly(run.to_owned())),
             None => {
                 let program = self.inner.program(&row.plan)?;
                 let image = recovery::load(&*self.inner.store, &row.run, &program, row.created_at)?;
@@ -108,7 +108,7 @@ impl Engine {
             depth: 0,
             delivery: None,
             trace: None,
-            unkept: self.inner.keep == Keep::Nothing,
+            in_memory: self.inner.durability == Durability::InMemory,
             from: None,
             family: carried.family,
         };
@@ -132,7 +132,7 @@ impl Engine {
         };
         let status = standing(&state, false, false);
         let (body, state_hash) = codec::state_bytes(&state);
-        let journaled = !how.unkept;
+        let journaled = !how.in_memory;
         let batch = RunBatch {
             run: run.clone(),
             epoch: 1,

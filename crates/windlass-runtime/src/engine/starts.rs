@@ -6,7 +6,7 @@ use windlass_core::{Program, START_EVENT, TickKind};
 use windlass_store::{NewRun, RunRow};
 use windlass_value::{BlobHash, Timestamp, Value};
 
-use super::{Engine, Keep, RunHandle, RunOptions, StartOptions, new_run_id, residents};
+use super::{Engine, Durability, RunHandle, RunOptions, StartOptions, new_run_id, residents};
 use crate::clock::{Clock, real_now};
 use crate::{RuntimeError, codec, recovery};
 
@@ -97,7 +97,7 @@ impl Engine {
             depth: origin.depth,
             delivery: origin.delivery,
             trace: origin.trace.clone(),
-            unkept: self.inner.keep == Keep::Nothing,
+            in_memory: self.inner.durability == Durability::InMemory,
             from: None,
             family: family.clone(),
         };

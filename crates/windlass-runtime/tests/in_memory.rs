@@ -9,17 +9,17 @@ use support::plans::steps;
 use support::{World, engine_with, in_time, in_virtual_time, json, loom, named, options, until};
 use windlass_core::plan::Join;
 use windlass_core::{Status, TaskOutcome};
-use windlass_runtime::{Answer, Engine, EngineOptions, Keep, Request, RuntimeError};
+use windlass_runtime::{Answer, Engine, EngineOptions, Durability, Request, RuntimeError};
 use windlass_store::{MemoryStore, RunStatus, StoreRead};
 use windlass_value::{Language, Value, to_json};
 
 const RUN: &str = "r";
 
-fn unkept(store: &Arc<MemoryStore>, world: &World) -> Engine {
+fn in_memory_engine(store: &Arc<MemoryStore>, world: &World) -> Engine {
     let base = options(world);
     let languages = base.languages.iter().cloned().chain([Arc::new(Tokens) as Arc<dyn Language>]).collect();
     let tools = ping_pong_tools(world.tools());
-    engine_with(store, EngineOptions { keep: Keep::Nothing, tools, languages, ..base })
+    engine_with(store, EngineOptions { durability: Durability::InMemory, tools, languages, ..base })
 }
 
 fn status(store: &MemoryStore, run: &str) -> RunStatus {
@@ -27,9 +27,9 @@ fn status(store: &MemoryStore, run: &str) -> RunStatus {
 }
 
 #[tokio::test]
-async fn a_long_loop_ends_and_leaves_its_beginning_and_its_end() {
+async fn an_in_memory_run_writes_only_its_start_and_its_end() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-    let engine = unkept(&store, &world);
+    let engine = in_memory_engine(&store, &world);
     let (plan, _) = engine.add_plan(ping_pong()).expect("a plan");
     let begun = store.syncs();
     let mut handle = in_time(engine.start(plan, left(20_000), named(RUN))).await.expect("started");
@@ -50,7 +50,7 @@ async fn a_long_loop_ends_and_leaves_its_beginning_and_its_end() {
 #[tokio::test]
 async fn a_run_that_is_always_busy_can_be_paused_and_cancelled() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-    let engine = unkept(&store, &world);
+    let engine = in_memory_engine(&store, &world);
     let (plan, _) = engine.add_plan(ping_pong()).expect("a plan");
     let mut handle = in_time(engine.start(plan, left(i64::MAX), named(RUN))).await.expect("started");
     assert_eq!(engine.request(RUN, "p", Request::Pause).expect("kept"), Answer::Delivered);
@@ -65,7 +65,7 @@ async fn a_run_that_is_always_busy_can_be_paused_and_cancelled() {
 #[tokio::test]
 async fn children_signals_and_large_values_work_as_with_a_journal() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-    let engine = unkept(&store, &world);
+    let engine = in_memory_engine(&store, &world);
     let child = steps("child").signal("wait", "go").effect("large", "big", "100000").plan();
     engine.add_plan(child).expect("a plan");
     let parent = steps("parent")
@@ -84,9 +84,9 @@ async fn children_signals_and_large_values_work_as_with_a_journal() {
 }
 
 #[tokio::test]
-async fn time_is_skipped_and_long_computations_are_shown() {
+async fn virtual_time_is_skipped_in_memory() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-    let engine = unkept(&store, &world);
+    let engine = in_memory_engine(&store, &world);
     let text = r#"{"type": "until", "name": "poll", "condition": "@greaterOrEquals(variables('loopIndex'), 6)",
         "limit": {"count": 9, "timeout": "PT9H"},
         "actions": {"nap": {"type": "wait", "inputs": {"interval": {"count": 1, "unit": "hour"}}}}}"#;
@@ -96,16 +96,16 @@ async fn time_is_skipped_and_long_computations_are_shown() {
 }
 
 #[tokio::test]
-async fn what_was_in_memory_alone_is_gone_with_its_engine() {
+async fn an_in_memory_run_is_lost_with_its_engine() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-    let first = unkept(&store, &world);
+    let first = in_memory_engine(&store, &world);
     let (plan, _) = first.add_plan(steps("waits").signal("wait", "go").plan()).expect("a plan");
     let mut handle = in_time(first.start(plan, Value::Null, named(RUN))).await.expect("started");
     in_time(first.close()).await;
     assert!(matches!(in_time(handle.wait()).await, Err(RuntimeError::Closing)));
-    let second = unkept(&store, &world);
+    let second = in_memory_engine(&store, &world);
     let refused = in_time(second.resume(RUN)).await.err();
-    assert!(matches!(refused, Some(RuntimeError::NotKept(_))), "{refused:?}");
+    assert!(matches!(refused, Some(RuntimeError::InMemoryOnly(_))), "{refused:?}");
 }
 
 /// Every result is one tick; what it costs must not grow with those that are still out.
@@ -129,7 +129,7 @@ async fn a_fan_out_of_ten_thousand_comes_together_once() {
             TaskOutcome::success(support::nets::event("done", Value::from(count as i64)))
         });
     let languages: Vec<Arc<dyn Language>> = vec![Arc::new(Tokens)];
-    let options = EngineOptions { keep: Keep::Nothing, tools, languages, ..options(&world) };
+    let options = EngineOptions { durability: Durability::InMemory, tools, languages, ..options(&world) };
     let engine = engine_with(&store, options);
     let plan = net(&[("fan", 1, Join::None), ("work", 100, Join::None), ("join", 1, Join::FanOut)]);
     let (plan, _) = engine.add_plan(plan).expect("a plan");

@@ -10,18 +10,18 @@ use crate::adapter::{Adapter, Journal, Next, TickSource, Waiting};
 use crate::blobs::BlobCache;
 use crate::concerns;
 
-pub(crate) struct Unkept<A> {
+pub(crate) struct InMemoryAdapter<A> {
     inner: A,
     post: Post,
 }
 
-impl<A: Adapter> Unkept<A> {
-    pub(crate) fn new(inner: A, options: PostOptions, state: &State) -> Unkept<A> {
-        Unkept { inner, post: Post::new(options, 0).going_on(state) }
+impl<A: Adapter> InMemoryAdapter<A> {
+    pub(crate) fn new(inner: A, options: PostOptions, state: &State) -> InMemoryAdapter<A> {
+        InMemoryAdapter { inner, post: Post::new(options, 0).going_on(state) }
     }
 }
 
-impl<A: Adapter> Adapter for Unkept<A> {
+impl<A: Adapter> Adapter for InMemoryAdapter<A> {
     concerns!(own: ticks, journal; inner: time, workers, children, outward);
 
     async fn close(&mut self) {
@@ -30,7 +30,7 @@ impl<A: Adapter> Adapter for Unkept<A> {
     }
 }
 
-impl<A: Adapter> Journal for Unkept<A> {
+impl<A: Adapter> Journal for InMemoryAdapter<A> {
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
         self.post.note(tick, output);
         self.inner.journal().on_tick(tick, output, state);
@@ -59,7 +59,7 @@ impl<A: Adapter> Journal for Unkept<A> {
     }
 }
 
-impl<A: Adapter> TickSource for Unkept<A> {
+impl<A: Adapter> TickSource for InMemoryAdapter<A> {
     async fn wait_receive(&mut self) -> Next {
         self.inner.ticks().wait_receive().await
     }
