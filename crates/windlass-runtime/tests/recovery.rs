@@ -10,7 +10,7 @@ use support::plans::steps;
 use support::{World, engine, engine_with, in_time, json, loom, named, options, until};
 use windlass_core::Status;
 use windlass_core::plan::Plan;
-use windlass_runtime::{Engine, EngineOptions, Request, RestartRequest, RuntimeError, Tools, why_set_aside};
+use windlass_runtime::{Engine, EngineOptions, Request, RestartRequest, RuntimeError, Tools, quarantine_reason};
 use windlass_store::{Fault, MemoryStore, RunBatch, RunRow, RunStatus, StoreRead, StoreRecords, StoreWrite};
 use windlass_testing::log::{Log, LogTail, on_threads};
 use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
@@ -37,8 +37,8 @@ fn row(store: &MemoryStore, run: &str) -> RunRow {
     store.run(run).expect("readable").expect("there")
 }
 
-fn why(store: &MemoryStore, run: &str) -> Option<String> {
-    why_set_aside(&row(store, run)).map(|error| error.message.to_string())
+fn quarantine_message(store: &MemoryStore, run: &str) -> Option<String> {
+    quarantine_reason(&row(store, run)).map(|error| error.message.to_string())
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_forked_run_is_recovered_when_the_store_works_again() {
 }
 
 #[test]
-fn what_is_poisoned_is_set_aside_with_a_reason_and_the_rest_go_on() {
+fn a_poisoned_run_is_quarantined_with_a_reason_and_the_rest_continue() {
     on_threads(async |log| {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
         let first = engine(&store, &world);
@@ -174,12 +174,12 @@ fn what_is_poisoned_is_set_aside_with_a_reason_and_the_rest_go_on() {
         until(|| !second.recovering()).await;
         for (run, part) in [("journal", "damaged"), ("lost", "missing"), ("position", "a snapshot cannot be read")] {
             assert_eq!(row(&store, run).status, RunStatus::Quarantined, "{run}");
-            let told = why(&store, run).expect("a reason");
-            assert!(told.contains(part), "{run}: {told}");
+            let reason = quarantine_message(&store, run).expect("a reason");
+            assert!(reason.contains(part), "{run}: {reason}");
             assert!(log_tail.any(&format!("quarantined run={run} ")), "{run}");
             assert_eq!(row(&store, run).owner, None, "{run} is nobody's");
         }
-        assert_eq!(second.recovery().set_aside, 3);
+        assert_eq!(second.recovery().quarantined, 3);
         world.open("go");
         until(|| ["well", "plan"].iter().all(|run| row(&store, run).status == RunStatus::Succeeded)).await;
         // Whoever starts it again, or answers it, does not wake it; whoever wants it by name may try.
@@ -247,8 +247,8 @@ async fn a_panic_inside_a_run_stops_that_run_alone() {
     world.open("go");
     until(|| row(&store, "well").status == RunStatus::Succeeded).await;
     until(|| row(&store, "faulty").status == RunStatus::Quarantined).await;
-    let told = why(&store, "faulty").expect("a reason");
-    assert!(told.contains("a defect") && told.contains("nobody has tested"), "{told}");
+    let reason = quarantine_message(&store, "faulty").expect("a reason");
+    assert!(reason.contains("a defect") && reason.contains("nobody has tested"), "{reason}");
     until(|| engine.resident() == 0).await;
     let asked = engine.request("faulty", "a", windlass_runtime::Request::Pause).expect("kept");
     assert_eq!(asked, windlass_runtime::Answer::Queued, "it can be asked, and nobody wakes it for that");
@@ -256,7 +256,7 @@ async fn a_panic_inside_a_run_stops_that_run_alone() {
 
 /// The process dies each time soon after the run was brought back: in the end it is left alone.
 #[test]
-fn a_run_that_was_always_there_when_the_process_died_is_set_aside() {
+fn a_run_present_at_every_crash_is_quarantined() {
     on_threads(async |log| {
         let (mut store, world) = (Arc::new(MemoryStore::new()), World::new());
         begin(&engine(&store, &world), held(), "r").await;
@@ -277,7 +277,7 @@ fn a_run_that_was_always_there_when_the_process_died_is_set_aside() {
         }
         until(|| row(&store, "r").status == RunStatus::Quarantined).await;
         assert_eq!(deaths, 6);
-        assert!(why(&store, "r").expect("a reason").contains("died 6 times in a row"), "{:?}", why(&store, "r"));
+        assert!(quarantine_message(&store, "r").expect("a reason").contains("died 6 times in a row"), "{:?}", quarantine_message(&store, "r"));
         // Nothing is left of it.
         until(|| store.records("recovery", "", 9).expect("readable").is_empty()).await;
         // A person may try it again, and then it counts from the beginning.
@@ -290,7 +290,7 @@ fn a_run_that_was_always_there_when_the_process_died_is_set_aside() {
 
 /// Getting somewhere counts: then it is not the run that kills the process.
 #[test]
-fn a_run_that_gets_somewhere_is_no_suspect() {
+fn a_run_that_makes_progress_is_no_suspect() {
     on_threads(async |log| {
         let (mut store, world) = (Arc::new(MemoryStore::new()), World::new());
         let plan = loom(

@@ -257,7 +257,7 @@ fn a_polite_stop_cuts_nothing_that_could_have_ended() {
 
 /// A run whose journal is damaged is set aside with a reason that everybody can see; the rest go on.
 #[test]
-fn a_poisoned_run_is_set_aside_and_the_rest_go_on() {
+fn a_damaged_run_is_quarantined_and_the_others_continue() {
     let folder = tempfile::tempdir().expect("a folder");
     let service = TestService::start().expect("the service starts");
     let server = Server::start(folder.path(), &[]);

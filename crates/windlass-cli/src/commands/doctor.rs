@@ -58,7 +58,7 @@ fn look_at(global: &Global, store: &dyn Store, row: &RunRow, limits: &Limits) ->
         return newer(error);
     }
     if row.status == RunStatus::Quarantined {
-        let why = windlass_runtime::why_set_aside(row).map_or_else(String::new, |error| error.message.to_string());
+        let why = windlass_runtime::quarantine_reason(row).map_or_else(String::new, |error| error.message.to_string());
         return finding(format!("it is set aside: {why}"), replay());
     }
     if live_owner(store, row)?.is_some() {

@@ -31,7 +31,7 @@ pub(crate) fn list(global: &Global, args: &args::List) -> Result<Exit, Failure> 
     }
     out::print(&show(&rows))?;
     for row in &rows {
-        if let Some(why) = windlass_runtime::why_set_aside(row) {
+        if let Some(why) = windlass_runtime::quarantine_reason(row) {
             let look = crate::stores::command(global, &format!("replay {}", row.run));
             out::note(&format!("{} is set aside: {}\n  hint: {look}", row.run, why.message));
         }
@@ -86,7 +86,7 @@ fn to_value(row: &RunRow) -> Value {
         ("ticks", Value::from(row.ticks)),
         ("parent", Value::from(row.parent.clone())),
     ]);
-    if let (Some(why), Value::Map(map)) = (windlass_runtime::why_set_aside(row), &mut value) {
+    if let (Some(why), Value::Map(map)) = (windlass_runtime::quarantine_reason(row), &mut value) {
         std::sync::Arc::make_mut(map).insert("error", why.to_value());
     }
     value

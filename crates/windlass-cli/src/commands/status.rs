@@ -35,9 +35,9 @@ pub(crate) fn status(global: &Global, args: &args::Status) -> Result<Exit, Failu
         let ended = Ended::new(&*store, &row.run, &program.plan, &report)?;
         return show_ended(global, &ended, text::span(row.changed_at.since(row.created_at)));
     }
-    if let Some(why) = windlass_runtime::why_set_aside(&row) {
+    if let Some(why) = windlass_runtime::quarantine_reason(&row) {
         // What could be rebuilt would be no more than a guess.
-        return show_set_aside(global, &*store, &row, &why);
+        return show_quarantined(global, &*store, &row, &why);
     }
     let seen = image::load(&*store, &row.run, &settings.limits)?;
     let workers = waits_for_worker(global, &seen);
@@ -49,7 +49,7 @@ pub(crate) fn status(global: &Global, args: &args::Status) -> Result<Exit, Failu
     Ok(Exit::Good)
 }
 
-fn show_set_aside(global: &Global, store: &dyn Store, row: &RunRow, why: &ErrorInfo) -> Result<Exit, Failure> {
+fn show_quarantined(global: &Global, store: &dyn Store, row: &RunRow, why: &ErrorInfo) -> Result<Exit, Failure> {
     let (run, status) = (&row.run, row.status.as_str());
     if global.json {
         out::print_json(&Value::object([

@@ -1,6 +1,6 @@
 //! The engine: starts runs, brings them back, wakes them, and tells whoever waits.
 
-mod aside;
+mod quarantine;
 mod events;
 mod family;
 mod stats;
@@ -27,7 +27,7 @@ use windlass_core::{Event, Limits, ProcessLimits, Program};
 use windlass_store::{CommitHook, GroupWriter, Owner, PlanRow, RunStatus, Store, WriterLimits};
 use windlass_value::{BlobHash, Language};
 
-pub use aside::why_set_aside;
+pub use quarantine::quarantine_reason;
 pub use events::EventReader;
 pub(crate) use events::EventFeed;
 pub use family::open_below;

@@ -42,7 +42,7 @@ const PROGRESS_TICKS: u64 = 8;
 
 /// So many in a row make a suspect; and so many make it clear.
 const SUSPECT_AFTER: u32 = 3;
-const SET_ASIDE_AFTER: u32 = 6;
+const QUARANTINE_AFTER: u32 = 6;
 
 /// What a process survives for this long was not what killed the one before.
 const SETTLED: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ pub struct Recovery {
     pub left: u64,
     /// Since the engine began.
     pub reloaded: u64,
-    pub set_aside: u64,
+    pub quarantined: u64,
     /// Times that one could not be brought back for now.
     pub postponed: u64,
     pub took: Option<Duration>,
@@ -77,7 +77,7 @@ pub(super) fn max_load_concurrency() -> usize {
 
 /// What the store keeps of recoveries of one run.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Strikes {
+struct CrashRecord {
     times: u32,
     /// Where it stood the last time.
     ticks: u64,
@@ -86,7 +86,7 @@ struct Strikes {
 /// A run that nobody alive owns.
 struct Orphan {
     run: Arc<str>,
-    strikes: Strikes,
+    crash_record: CrashRecord,
 }
 
 impl Engine {
@@ -129,7 +129,7 @@ impl Inner {
         self.wake_due().await;
         let orphans = self.blocking(Inner::orphans).await?;
         let (suspects, orphans): (Vec<Orphan>, Vec<Orphan>) =
-            orphans.into_iter().partition(|orphan| orphan.strikes.times > SUSPECT_AFTER);
+            orphans.into_iter().partition(|orphan| orphan.crash_record.times > SUSPECT_AFTER);
         let first = self.recovery().going_on;
         if first {
             let mut recovery = self.recovery();
@@ -146,18 +146,18 @@ impl Inner {
         }
         if !orphans.is_empty() {
             let now = *self.recovery();
-            let (reloaded, aside) = (now.reloaded - before.reloaded, now.set_aside - before.set_aside);
+            let (reloaded, quarantined) = (now.reloaded - before.reloaded, now.quarantined - before.quarantined);
             // Each of them was told of. The rest is somebody else's by now.
             let postponed = now.postponed - before.postponed;
             let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            info!(runs = reloaded, set_aside = aside, postponed, took_ms, "recovered");
+            info!(runs = reloaded, set_aside = quarantined, postponed, took_ms, "recovered");
         }
         if first {
             self.recovery().took = Some(begun.elapsed());
         }
         // Last: whoever sees that it is over has been told how.
         self.recovery().going_on = false;
-        self.forget_when_settled(orphans.into_iter().map(|orphan| orphan.run).collect());
+        self.remove_crash_records_later(orphans.into_iter().map(|orphan| orphan.run).collect());
         self.probe(suspects).await
     }
 
@@ -167,14 +167,14 @@ impl Inner {
             return Ok(());
         }
         warn!(runs = suspects.len(), "suspects");
-        suspects.sort_by_key(|suspect| suspect.strikes.times);
+        suspects.sort_by_key(|suspect| suspect.crash_record.times);
         let mut suspects = suspects.as_slice();
         while let Some(first) = suspects.first() {
             if self.is_closing() {
                 return Err(RuntimeError::Closing);
             }
-            let times = first.strikes.times;
-            let same = suspects.iter().take_while(|suspect| suspect.strikes.times == times).count();
+            let times = first.crash_record.times;
+            let same = suspects.iter().take_while(|suspect| suspect.crash_record.times == times).count();
             let size = match times.saturating_sub(SUSPECT_AFTER) {
                 1 => RELOAD_BATCH_SIZE,
                 2 => 8,
@@ -183,10 +183,10 @@ impl Inner {
             let (group, rest) = suspects.split_at(same.min(size));
             suspects = rest;
             self.recover_group(group).await?;
-            if times <= SET_ASIDE_AFTER {
+            if times <= QUARANTINE_AFTER {
                 tokio::time::sleep(PROBATION).await;
                 let runs = group.iter().map(|orphan| orphan.run.clone()).collect();
-                self.blocking(move |inner| inner.forget(runs)).await?;
+                self.blocking(move |inner| inner.remove_crash_records(runs)).await?;
             }
         }
         Ok(())
@@ -223,17 +223,17 @@ impl Inner {
         if found.is_empty() {
             return Ok(Vec::new());
         }
-        let before = self.strikes()?;
+        let before = self.crash_records()?;
         let mailed: BTreeSet<String> = self.store.with_inbox(ROW_BATCH_SIZE)?.into_iter().collect();
         found.reverse();
         found.sort_by_key(|(run, _)| !mailed.contains(&**run));
         let orphan = |(run, ticks): (Arc<str>, u64)| {
-            let stuck = before.get(&run).filter(|strikes| ticks < strikes.ticks + PROGRESS_TICKS);
-            let strikes = match stuck {
-                Some(strikes) => Strikes { times: strikes.times + 1, ..*strikes },
-                None => Strikes { times: 1, ticks },
+            let stuck = before.get(&run).filter(|record| ticks < record.ticks + PROGRESS_TICKS);
+            let crash_record = match stuck {
+                Some(record) => CrashRecord { times: record.times + 1, ..*record },
+                None => CrashRecord { times: 1, ticks },
             };
-            Orphan { run, strikes }
+            Orphan { run, crash_record: strikes: crash_record }
         };
         Ok(found.into_iter().map(orphan).collect())
     }
@@ -250,17 +250,17 @@ impl Inner {
         Ok(row.is_some_and(ours) && nowhere())
     }
 
-    fn strikes(&self) -> Result<BTreeMap<Arc<str>, Strikes>, RuntimeError> {
-        let mut strikes = BTreeMap::new();
+    fn crash_records(&self) -> Result<BTreeMap<Arc<str>, CrashRecord>, RuntimeError> {
+        let mut records = BTreeMap::new();
         let mut after = String::new();
         loop {
             let rows = self.store.records(KIND, &after, ROW_BATCH_SIZE)?;
-            let Some(last) = rows.last() else { return Ok(strikes) };
+            let Some(last) = rows.last() else { return Ok(records) };
             after.clone_from(&last.key);
             for row in rows {
                 // A record that cannot be read counts for nothing.
-                if let Ok(read) = codec::decode::<Strikes>(&row.body, "a recovery") {
-                    strikes.insert(Arc::from(row.key), read);
+                if let Ok(read) = codec::decode::<CrashRecord>(&row.body, "a recovery") {
+                    records.insert(Arc::from(row.key), read);
                 }
             }
         }
@@ -272,13 +272,13 @@ impl Inner {
             return Err(RuntimeError::Closing);
         }
         let (hopeless, group): (Vec<&Orphan>, Vec<&Orphan>) =
-            group.iter().partition(|orphan| orphan.strikes.times > SET_ASIDE_AFTER);
+            group.iter().partition(|orphan| orphan.crash_record.times > QUARANTINE_AFTER);
         for orphan in hopeless {
-            let (run, times) = (orphan.run.clone(), orphan.strikes.times - 1);
-            self.blocking(move |inner| inner.condemn(&run, times)).await?;
+            let (run, times) = (orphan.run.clone(), orphan.crash_record.times - 1);
+            self.blocking(move |inner| inner.quarantine_crashing_run(&run, times)).await?;
         }
         let at = real_now();
-        let put = |orphan: &&Orphan| RecordChange::put(KIND, &orphan.run, codec::encode(&orphan.strikes), at);
+        let put = |orphan: &&Orphan| RecordChange::put(KIND, &orphan.run, codec::encode(&orphan.crash_record), at);
         let changes: Vec<RecordChange> = group.iter().map(put).collect();
         self.blocking(move |inner| Ok(inner.store.change_records(changes)?)).await?;
         let reloaded = self.reload_all(group.iter().map(|orphan| orphan.run.clone()).collect()).await;
@@ -287,19 +287,19 @@ impl Inner {
     }
 
     /// The process has died each time the run was brought back, and in the end nothing else was.
-    fn condemn(&self, run: &Arc<str>, times: u32) -> Result<(), RuntimeError> {
+    fn quarantine_crashing_run(&self, run: &Arc<str>, crashes: u32) -> Result<(), RuntimeError> {
         let Some(row) = self.store.run(run)? else { return Ok(()) };
         if self.fits(&row).is_err_and(|error| error.needs_newer()) {
             return Ok(());
         }
         let Claim::Owned { epoch: owner_epoch } = self.store.claim(run, &self.owner.name)? else { return Ok(()) };
         let Some(row) = self.store.run(run)? else { return Ok(()) };
-        let why = format!("the process has died {times} times in a row soon after the run was brought back");
-        self.give_up(&row, owner_epoch, &RuntimeError::Quarantined { run: run.to_string(), why })?;
-        self.forget(vec![run.clone()])
+        let why = format!("the process has died {crashes} times in a row soon after the run was brought back");
+        self.release_or_quarantine(&row, owner_epoch, &RuntimeError::Quarantined { run: run.to_string(), why })?;
+        self.remove_crash_records(vec![run.clone()])
     }
 
-    fn forget(&self, runs: Vec<Arc<str>>) -> Result<(), RuntimeError> {
+    fn remove_crash_records(&self, runs: Vec<Arc<str>>) -> Result<(), RuntimeError> {
         let at = real_now();
         for group in runs.chunks(RELOAD_BATCH_SIZE * 8) {
             let changes = group.iter().map(|run| RecordChange::remove(KIND, run, at)).collect();
@@ -308,7 +308,7 @@ impl Inner {
         Ok(())
     }
 
-    fn forget_when_settled(self: &Arc<Self>, runs: Vec<Arc<str>>) {
+    fn remove_crash_records_later(self: &Arc<Self>, runs: Vec<Arc<str>>) {
         if runs.is_empty() {
             return;
         }
@@ -317,7 +317,7 @@ impl Inner {
             tokio::time::sleep(SETTLED).await;
             if let Some(inner) = engine.upgrade().filter(|inner| !inner.is_closing()) {
                 // If that cannot be, the records only make suspects sooner.
-                let _ = inner.blocking(move |inner| inner.forget(runs)).await;
+                let _ = inner.blocking(move |inner| inner.remove_crash_records(runs)).await;
             }
         });
     }
@@ -374,7 +374,7 @@ impl Inner {
             return Ok(());
         }
         if row.status == RunStatus::Quarantined {
-            return Err(super::aside::set_aside_error(&row));
+            return Err(super::quarantine::quarantine_error(&row));
         }
         // One that is this engine's own and not in memory was let go of without a word, or never got there.
         let lives = |owner: &String| *owner != self.owner.name && self.store.owner_alive(owner).unwrap_or(true);

@@ -7,7 +7,7 @@ use windlass_core::{Program, State, TickKind};
 use windlass_store::{Claim, RunRow, RunStatus, check_run_format};
 use windlass_value::BlobHash;
 
-use super::{Engine, Inner, Request, RunEnd, RunHandle, RunOptions, aside, new_run_id, residents};
+use super::{Engine, Inner, Request, RunEnd, RunHandle, RunOptions, quarantine, new_run_id, residents};
 use crate::clock::Clock;
 use crate::recovery::{self, RunImage};
 use crate::show::report_of;
@@ -69,7 +69,7 @@ impl Engine {
         if row.status == RunStatus::Quarantined && !unpause {
             // Only a person who wants it back by name gets it back.
             self.inner.untrack(&run);
-            return Err(aside::set_aside_error(&row));
+            return Err(quarantine::quarantine_error(&row));
         }
         if self.inner.is_resident(&run) {
             drop(guard);
@@ -197,7 +197,7 @@ impl Inner {
         let loaded = match loading.await {
             Ok(loaded) => loaded,
             Err(stopped) => match stopped.try_into_panic() {
-                Ok(panic) => Err(aside::defect(run, &*panic)),
+                Ok(panic) => Err(quarantine::defect(run, &*panic)),
                 // The process goes down.
                 Err(_) => Err(RuntimeError::Closing),
             },
@@ -205,7 +205,7 @@ impl Inner {
         if let Err(error) = &loaded
             && let Some(row) = self.store.run(run)?
         {
-            self.give_up(&row, owner_epoch, error)?;
+            self.release_or_quarantine(&row, owner_epoch, error)?;
         }
         loaded
     }

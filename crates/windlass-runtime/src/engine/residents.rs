@@ -168,7 +168,7 @@ impl Inner {
         let looping = ControlLoop::new(program, state, blobs, hosted, first);
         let engine = self.clone();
         let running = async move {
-            let exit = super::aside::caught(&run, looping.run()).await;
+            let exit = super::quarantine::caught(&run, looping.run()).await;
             let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
             let error = engine.left(&run, owner_epoch, &mailbox, waiting, exit);
             // Whoever is next finds nothing of this one.
@@ -210,7 +210,7 @@ impl Inner {
                 None
             }
             Err(error) => {
-                self.give_up_in_loop(run, owner_epoch, &error);
+                self.quarantine_if_poisoned(run, owner_epoch, &error);
                 // What is in memory is ahead of the journal and lost; what the journal has goes on when the store can.
                 let will_reload = self.adopt && error.passes();
                 if will_reload {

@@ -9,7 +9,7 @@ use windlass_core::{ErrorInfo, EventKind, Program, State, frame_tree, usage_so_f
 use windlass_runtime::show::{
     StoredEvent, Seen, StoredEvents, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
 };
-use windlass_runtime::{FinalReport, RunOptions, RuntimeError, StepReport, resolve_up_to, steps_of, why_set_aside};
+use windlass_runtime::{FinalReport, RunOptions, RuntimeError, StepReport, resolve_up_to, steps_of, quarantine_reason};
 use windlass_store::{Parent, RunFilter, RunRow};
 use windlass_value::{Map, Value};
 
@@ -112,8 +112,8 @@ pub(crate) async fn detail_of(app: &App, run: String) -> Result<RunDetail, Probl
         if let Some(report) = report_of(&row)? {
             return ended(app, &row, report);
         }
-        if let Some(why) = why_set_aside(&row) {
-            return set_aside(app, &row, &why);
+        if let Some(reason) = quarantine_reason(&row) {
+            return quarantined_detail(app, &row, &reason);
         }
         let program = app.engine.program(&row.plan)?;
         match live {
@@ -161,9 +161,9 @@ fn ended(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetail, Prob
 }
 
 /// What of it can be read is shown; what cannot is most likely the reason.
-fn set_aside(app: &App, row: &RunRow, why: &ErrorInfo) -> Result<RunDetail, Problem> {
+fn quarantined_detail(app: &App, row: &RunRow, reason: &ErrorInfo) -> Result<RunDetail, Problem> {
     let mut summary = RunSummary::of(app, row);
-    summary.error = Some(RunError::of(&error_of_run(why.clone(), &row.run), None));
+    summary.error = Some(RunError::of(&error_of_run(reason.clone(), &row.run), None));
     let mut left = MAX_INLINE_BYTES;
     Ok(RunDetail {
         summary,

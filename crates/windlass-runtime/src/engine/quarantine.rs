@@ -22,7 +22,7 @@ use crate::{RuntimeError, codec};
 const CODE: &str = "Quarantined";
 
 /// Why a run is set aside. None for one that is not.
-pub fn why_set_aside(row: &RunRow) -> Option<ErrorInfo> {
+pub fn quarantine_reason(row: &RunRow) -> Option<ErrorInfo> {
     if row.status != RunStatus::Quarantined {
         return None;
     }
@@ -31,8 +31,8 @@ pub fn why_set_aside(row: &RunRow) -> Option<ErrorInfo> {
     Some(report.and_then(|report| report.error).unwrap_or_else(unknown))
 }
 
-pub(super) fn set_aside_error(row: &RunRow) -> RuntimeError {
-    let why = why_set_aside(row).map_or_else(String::new, |error| error.message.to_string());
+pub(super) fn quarantine_error(row: &RunRow) -> RuntimeError {
+    let why = quarantine_reason(row).map_or_else(String::new, |error| error.message.to_string());
     RuntimeError::Quarantined { run: row.run.to_string(), why }
 }
 
@@ -71,7 +71,7 @@ impl RuntimeError {
 impl Inner {
     /// Gives back a run that this engine has claimed and cannot go on with. One that will never go on by itself is marked,
     /// so that nobody tries before a person has looked.
-    pub(super) fn give_up(&self, row: &RunRow, owner_epoch: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
+    pub(super) fn release_or_quarantine(&self, row: &RunRow, owner_epoch: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
         let poisoned = error.is_poison();
         let why = error.reason();
         let batch = RunBatch {
@@ -81,7 +81,7 @@ impl Inner {
             status: poisoned.then(|| StatusChange {
                 status: RunStatus::Quarantined,
                 at: real_now(),
-                result: Some(codec::encode(&reason(&why))),
+                result: Some(codec::encode(&quarantine_report(&why))),
             }),
             // It must not be woken for its time again and again.
             timer: poisoned.then_some(None),
@@ -90,7 +90,7 @@ impl Inner {
         };
         let verdicts = self.store.append(vec![batch])?;
         if poisoned && verdicts.first() == Some(&Verdict::Committed) {
-            self.recovery().set_aside += 1;
+            self.recovery().quarantined += 1;
             self.publish_change(&row.run, RunStatus::Quarantined);
             error!(run = &*row.run, why, "quarantined");
         }
@@ -98,7 +98,7 @@ impl Inner {
     }
 
     /// The same for a run whose loop has ended in an error.
-    pub(super) fn give_up_in_loop(&self, run: &Arc<str>, owner_epoch: u64, error: &RuntimeError) {
+    pub(super) fn quarantine_if_poisoned(&self, run: &Arc<str>, owner_epoch: u64, error: &RuntimeError) {
         if !error.is_poison() {
             return;
         }
@@ -107,14 +107,14 @@ impl Inner {
         if row.status.is_final() || row.owner_epoch != owner_epoch {
             return;
         }
-        if let Err(trouble) = self.give_up(&row, owner_epoch, error) {
+        if let Err(trouble) = self.release_or_quarantine(&row, owner_epoch, error) {
             warn!(why = %trouble, "trouble");
         }
     }
 }
 
 /// What is said instead of a report.
-fn reason(why: &str) -> FinalReport {
+fn quarantine_report(why: &str) -> FinalReport {
     let error = ErrorInfo::new(CODE, "quarantined", why);
     FinalReport {
         status: Status::Failed,
