@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::{NodeKind, Plan};
 use windlass_core::{Limits, Program};
-use windlass_runtime::{Engine, RuntimeError, open_below};
+use windlass_runtime::{Engine, RuntimeError, open_descendants};
 use windlass_store::{RunRow, Store};
 
 use crate::args::Global;
@@ -15,7 +15,7 @@ use crate::host::Interrupts;
 use crate::{image, out, stores};
 
 /// The process would take them with it: it stays until they have ended, or until somebody is in a hurry.
-pub(crate) async fn outlast(
+pub(crate) async fn wait_for_open_children(
     global: &Global,
     engine: &Engine,
     store: &dyn Store,
@@ -27,13 +27,13 @@ pub(crate) async fn outlast(
     }
     let mut seen = BTreeSet::new();
     loop {
-        let below = left_alone(store, run)?;
+        let below = unawaited_children(store, run)?;
         let new: Vec<RunRow> = below.into_iter().filter(|row| seen.insert(row.run.clone())).collect();
         if new.is_empty() {
             return Ok(());
         }
         for child in new {
-            if !see_through(global, engine, store, (&child, &program.limits), interrupts).await? {
+            if !wait_for_child(global, engine, store, (&child, &program.limits), interrupts).await? {
                 return Ok(());
             }
         }
@@ -41,8 +41,8 @@ pub(crate) async fn outlast(
 }
 
 /// Whether there is somebody to outlast.
-pub(crate) fn any(store: &dyn Store, run: &str, plan: &Plan) -> Result<bool, Failure> {
-    Ok(calls_others(plan) && !open_below(store, run)?.is_empty())
+pub(crate) fn has_open_children(store: &dyn Store, run: &str, plan: &Plan) -> Result<bool, Failure> {
+    Ok(calls_others(plan) && !open_descendants(store, run)?.is_empty())
 }
 
 fn calls_others(plan: &Plan) -> bool {
@@ -50,15 +50,15 @@ fn calls_others(plan: &Plan) -> bool {
 }
 
 /// What is open below a run, but for those that a child waits for itself.
-fn left_alone(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, Failure> {
-    let open = open_below(store, run)?;
+fn unawaited_children(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, Failure> {
+    let open = open_descendants(store, run)?;
     let ids: BTreeSet<Arc<str>> = open.iter().map(|row| row.run.clone()).collect();
     let waited_for = |row: &RunRow| row.parent.as_ref().is_some_and(|parent| ids.contains(parent));
     Ok(open.into_iter().filter(|row| !waited_for(row)).collect())
 }
 
 /// False if somebody is in a hurry.
-async fn see_through(
+async fn wait_for_child(
     global: &Global,
     engine: &Engine,
     store: &dyn Store,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_store::{Removable, Store};
+use windlass_store::{RemovableTree, Store};
 use windlass_value::Timestamp;
 
 use crate::RuntimeError;
@@ -19,8 +19,8 @@ pub struct CleanupReport {
 }
 
 /// What [`clean`] would remove, oldest first.
-pub fn removable(store: &dyn Store, before: Timestamp) -> Result<Vec<Removable>, RuntimeError> {
-    let mut all: Vec<Removable> = Vec::new();
+pub fn removable(store: &dyn Store, before: Timestamp) -> Result<Vec<RemovableTree>, RuntimeError> {
+    let mut all: Vec<RemovableTree> = Vec::new();
     loop {
         let after = all.last().map_or(0, |last| last.number);
         let page = store.removable(before, after, RUN_BATCH_SIZE)?;

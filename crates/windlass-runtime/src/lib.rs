@@ -30,7 +30,7 @@ pub use control_loop::{ControlLoop, Exit};
 pub use engine::{
     Answer, Engine, EngineStats, EngineOptions, EventReader, Durability, Recovery, Request, RestartRequest, RestartOrigin, RunChange,
     RunCounts, RunHandle, RunOptions, StartOptions, TriggerOptions, Triggered, input_hash, is_run_id, new_run_id,
-    open_below, request, quarantine_reason,
+    open_descendants, request, quarantine_reason,
 };
 pub use error::RuntimeError;
 pub use outside::{InputGate, REFERENCE, SecureInput, SecureShape, has_reference, outside, secure_inputs};

@@ -76,10 +76,10 @@ pub fn secure_inputs(plan: &Plan) -> Vec<SecureInput> {
 /// Checks and replaces the inputs of a run before they are stored.
 pub trait InputGate: Send + Sync {
     /// The input as a run of that family stores it, or a sentence that says what is wrong with it.
-    fn admit(&self, secure: &[SecureInput], family: &str, input: Value) -> Result<Value, String>;
+    fn admit(&self, secure: &[SecureInput], run_tree: &str, input: Value) -> Result<Value, String>;
 
     /// An object whose fields replace the plan's defaults in a run of that family; null if none is replaced.
-    fn defaults(&self, _secure: &[SecureInput], _family: &str) -> Result<Value, String> {
+    fn defaults(&self, _secure: &[SecureInput], _run_tree: &str) -> Result<Value, String> {
         Ok(Value::Null)
     }
 }

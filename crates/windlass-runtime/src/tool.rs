@@ -64,7 +64,7 @@ pub struct ToolCall {
     pub run: Arc<str>,
     /// What the run shares with those that it was made from or called by, and with no other: references to secrets are
     /// opened in the family that they were made for, and nowhere else.
-    pub family: Arc<str>,
+    pub run_tree: Arc<str>,
     /// For somebody elsewhere: the mark of the key that references in the input are opened with. None: there is nothing to
     /// open.
     pub sealed_by: Option<Arc<str>>,
@@ -164,7 +164,7 @@ impl ToolCall {
             attempt: 1,
             goes_on: false,
             run: "run".into(),
-            family: "run".into(),
+            run_tree: "run".into(),
             sealed_by: None,
             path: "path".into(),
             timeout: None,

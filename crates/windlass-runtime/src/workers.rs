@@ -60,7 +60,7 @@ impl WorkerPool {
 pub struct RunWorkers {
     pool: WorkerPool,
     run: Arc<str>,
-    family: Arc<str>,
+    run_tree: Arc<str>,
     definition: Arc<CalledBy>,
     reports: mpsc::UnboundedSender<TickKind>,
     /// What another run has done for this one already.
@@ -86,7 +86,7 @@ impl RunWorkers {
     pub fn new(pool: WorkerPool, run: Arc<str>, reports: mpsc::UnboundedSender<TickKind>) -> RunWorkers {
         let (definition, leases) = (Arc::default(), Arc::default());
         let (away, durable) = (BTreeMap::new(), Vec::new());
-        RunWorkers { pool, family: run.clone(), run, definition, reports, reused: None, leases, away, durable }
+        RunWorkers { pool, run_tree: run.clone(), run, definition, reports, reused: None, leases, away, durable }
     }
 
     #[must_use]
@@ -97,8 +97,8 @@ impl RunWorkers {
 
     /// For a run that another one has made.
     #[must_use]
-    pub(crate) fn of_family(mut self, family: Arc<str>) -> RunWorkers {
-        self.family = family;
+    pub(crate) fn with_run_tree(mut self, run_tree: Arc<str>) -> RunWorkers {
+        self.run_tree = run_tree;
         self
     }
 
@@ -158,7 +158,7 @@ impl RunWorkers {
             attempt: job.attempt,
             goes_on: job.key.call > 0,
             run: self.run.clone(),
-            family: self.family.clone(),
+            run_tree: self.run_tree.clone(),
             sealed_by: None,
             path: job.key.path,
             timeout: job.timeout,

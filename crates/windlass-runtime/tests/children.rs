@@ -415,7 +415,7 @@ fn origin_of(store: &MemoryStore, run: &str) -> Option<(String, String)> {
 
 /// It is in the journal, so a replay knows it too, however long ago the parent was deleted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_child_knows_its_parent_and_the_run_that_all_began_with() {
+async fn a_child_knows_its_parent_and_its_root_run() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     added(&engine, gives("inmost", "x"));

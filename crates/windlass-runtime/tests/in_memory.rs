@@ -74,9 +74,9 @@ async fn children_signals_and_large_values_work_as_with_a_journal() {
         .plan();
     let (plan, _) = engine.add_plan(parent).expect("a plan");
     let mut handle = in_time(engine.start(plan, Value::Null, named(RUN))).await.expect("started");
-    let below = || windlass_runtime::open_below(&*store, RUN).expect("readable");
-    until(|| !below().is_empty()).await;
-    let child = &below()[0];
+    let descendants = || windlass_runtime::open_descendants(&*store, RUN).expect("readable");
+    until(|| !descendants().is_empty()).await;
+    let child = &descendants()[0];
     engine.request(&child.run, "s", Request::Signal { name: "go".to_owned(), payload: json("1") }).expect("kept");
     let report = in_time(handle.wait()).await.expect("an end");
     assert_eq!(report.status, Status::Succeeded, "{:?}", report.error);

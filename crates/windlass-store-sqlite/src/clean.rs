@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{OptionalExtension, Params, Transaction, params};
 use windlass_store::backend::MAX_REMOVED_PER_CALL;
-use windlass_store::{RUN_FORMAT, Removable, Removed, RemovedAll, StoreClean, StoreError, Swept};
+use windlass_store::{BatchRemoval, RUN_FORMAT, RemovableTree, StoreClean, StoreError, Swept, TreeRemoval};
 use windlass_value::{BlobHash, Timestamp};
 
 use crate::SqliteStore;
@@ -82,7 +82,7 @@ const SIZE: &str = concat!(
 );
 
 impl StoreClean for SqliteStore {
-    fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Result<Vec<Removable>, StoreError> {
+    fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Result<Vec<RemovableTree>, StoreError> {
         self.read(|transaction| {
             let mut select = transaction.prepare_cached(ROOTS)?;
             let roots =
@@ -91,19 +91,19 @@ impl StoreClean for SqliteStore {
             let mut size = transaction.prepare_cached(SIZE)?;
             let mut describe = |(number, run): (i64, Arc<str>)| {
                 let (runs, bytes) = size.query_row([number], |row| Ok((row.get(0)?, row.get(1)?)))?;
-                Ok(Removable { number, run, runs, bytes })
+                Ok(RemovableTree { number, run, runs, bytes })
             };
             roots.into_iter().map(&mut describe).collect()
         })
     }
 
-    fn remove(&self, run: &str, before: Timestamp) -> Result<Removed, StoreError> {
+    fn remove(&self, run: &str, before: Timestamp) -> Result<TreeRemoval, StoreError> {
         self.write(|transaction| remove(transaction, run, before, &mut { MAX_REMOVED_PER_CALL }))
     }
 
-    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<RemovedAll, StoreError> {
+    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<BatchRemoval, StoreError> {
         self.write(|transaction| {
-            let (mut left, mut all, began) = (MAX_REMOVED_PER_CALL, RemovedAll::default(), Instant::now());
+            let (mut left, mut all, began) = (MAX_REMOVED_PER_CALL, BatchRemoval::default(), Instant::now());
             for run in runs {
                 if left == 0 || (all.runs > 0 && began.elapsed() >= MAX_WRITE_TIME) {
                     break;
@@ -129,14 +129,14 @@ impl StoreClean for SqliteStore {
 }
 
 /// As much of a tree as so many rows are.
-fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mut usize) -> Outcome<Removed> {
+fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mut usize) -> Outcome<TreeRemoval> {
     let mut select = transaction.prepare_cached(IS_REMOVABLE)?;
     let root: Option<i64> = select.query_row(params![run, before.0, RUN_FORMAT], |row| row.get(0)).optional()?;
-    let Some(root) = root else { return Ok(Removed::default()) };
+    let Some(root) = root else { return Ok(TreeRemoval::default()) };
     let mut select = transaction.prepare_cached(MEMBERS)?;
     let tree = select.query_map([root], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let tree = tree.collect::<rusqlite::Result<Vec<(i64, String)>>>()?;
-    let mut removed = Removed::default();
+    let mut removed = TreeRemoval::default();
     // From below, the root last: until then it leads to the rest.
     for (number, id) in tree.iter().rev() {
         if *rows == 0 {

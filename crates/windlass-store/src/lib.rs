@@ -112,14 +112,14 @@ pub trait StoreScan: Send + Sync {
 pub trait StoreClean: Send + Sync {
     /// Runs that no remaining run has called, which have ended before `before` together with all below them; oldest
     /// first. `after` is the number of the last one seen, 0 for the first page.
-    fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Result<Vec<Removable>, StoreError>;
+    fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Result<Vec<RemovableTree>, StoreError>;
 
     /// Takes such a run and those below it out of every listing, the run itself last. One that is not `removable` stays.
     /// What they have written is not given out any more; `sweep` frees it.
-    fn remove(&self, run: &str, before: Timestamp) -> Result<Removed, StoreError>;
+    fn remove(&self, run: &str, before: Timestamp) -> Result<TreeRemoval, StoreError>;
 
     /// The same for many, in the order given, as far as one short transaction goes.
-    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<RemovedAll, StoreError>;
+    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<BatchRemoval, StoreError>;
 
     /// Frees a part of what removed runs have left: journals, snapshots, turns, and blobs that no remaining run has
     /// written too.

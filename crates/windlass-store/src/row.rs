@@ -417,7 +417,7 @@ impl RecordChange {
 
 /// A run that may go, with all below it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Removable {
+pub struct RemovableTree {
     pub number: i64,
     pub run: Arc<str>,
     /// How many runs that are, itself included.
@@ -427,14 +427,14 @@ pub struct Removable {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Removed {
+pub struct TreeRemoval {
     pub runs: u64,
     /// There are more below the same run: call again.
     pub more: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct RemovedAll {
+pub struct BatchRemoval {
     pub runs: u64,
     /// How many of those that were named need no more: they are gone, or stay. Call again for the rest.
     pub done: usize,

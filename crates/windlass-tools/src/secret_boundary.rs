@@ -65,12 +65,12 @@ impl Tool for GuardedTool {
         if has_reference(&call.input) {
             let prepared = match self.tool.shows_alive(&call) {
                 true => {
-                    call.sealed_by = inner.fingerprint_if_sealed(&call.input, &call.family);
+                    call.sealed_by = inner.fingerprint_if_sealed(&call.input, &call.run_tree);
                     Ok(call.input.clone())
                 }
                 false => inner
                     .can_open(call.sealed_by.as_deref())
-                    .and_then(|()| inner.open(&call.input, &call.family, &mut opened)),
+                    .and_then(|()| inner.open(&call.input, &call.run_tree, &mut opened)),
             };
             match prepared {
                 Ok(input) => call.input = input,
@@ -128,9 +128,9 @@ impl Inner {
     }
 
     /// The mark of the key, if there is something to open for this family of runs.
-    fn fingerprint_if_sealed(&self, value: &Value, family: &str) -> Option<Arc<str>> {
+    fn fingerprint_if_sealed(&self, value: &Value, run_tree: &str) -> Option<Arc<str>> {
         let own =
-            |text: &str| self.seals.pieces(family, text).iter().any(|piece| matches!(piece, Piece::Sealed { .. }));
+            |text: &str| self.seals.pieces(run_tree, text).iter().any(|piece| matches!(piece, Piece::Sealed { .. }));
         any_text(value, &own).then(|| self.seals.mark())?.map(Arc::from)
     }
 
@@ -147,23 +147,23 @@ impl Inner {
     }
 
     /// The value with every reference opened that was made here for this family of runs. Any other is a text.
-    fn open(&self, value: &Value, family: &str, opened: &mut OpenedSecrets) -> Result<Value, ErrorInfo> {
+    fn open(&self, value: &Value, run_tree: &str, opened: &mut OpenedSecrets) -> Result<Value, ErrorInfo> {
         Ok(match value {
-            Value::Str(text) if text.contains(REFERENCE) => Value::from(self.open_text(text, family, opened)?),
+            Value::Str(text) if text.contains(REFERENCE) => Value::from(self.open_text(text, run_tree, opened)?),
             Value::List(items) => {
-                Value::list(items.iter().map(|item| self.open(item, family, opened)).collect::<Result<_, ErrorInfo>>()?)
+                Value::list(items.iter().map(|item| self.open(item, run_tree, opened)).collect::<Result<_, ErrorInfo>>()?)
             }
             Value::Map(map) => {
-                let inner = map.iter().map(|(key, inner)| Ok((key.clone(), self.open(inner, family, opened)?)));
+                let inner = map.iter().map(|(key, inner)| Ok((key.clone(), self.open(inner, run_tree, opened)?)));
                 Value::map(inner.collect::<Result<Map, ErrorInfo>>()?)
             }
             other => other.clone(),
         })
     }
 
-    fn open_text(&self, text: &str, family: &str, opened: &mut OpenedSecrets) -> Result<String, ErrorInfo> {
+    fn open_text(&self, text: &str, run_tree: &str, opened: &mut OpenedSecrets) -> Result<String, ErrorInfo> {
         let mut whole = String::with_capacity(text.len());
-        for piece in self.seals.pieces(family, text) {
+        for piece in self.seals.pieces(run_tree, text) {
             match piece {
                 Piece::Plain(text) => whole.push_str(text),
                 Piece::Sealed { seal, alias, field } => {

@@ -106,11 +106,11 @@ async fn a_child_ends_with_the_step_that_waits_for_it() {
         .unwrap();
     let engine = Engine::in_memory().workflow(&parent).workflow(&child).build().unwrap();
     let handle = engine.start(&parent, Begin {}).await.unwrap();
-    let below = receiver.wait_for(|run| !run.is_empty()).await.unwrap().clone();
+    let child_run = receiver.wait_for(|run| !run.is_empty()).await.unwrap().clone();
     handle.cancel("enough").await.unwrap();
     handle.result::<Done>().await.unwrap_err();
-    engine.handle(&below).unwrap().result::<Done>().await.unwrap_err();
-    assert_eq!(engine.status(&below).unwrap(), Some(RunStatus::Cancelled));
+    engine.handle(&child_run).unwrap().result::<Done>().await.unwrap_err();
+    assert_eq!(engine.status(&child_run).unwrap(), Some(RunStatus::Cancelled));
 }
 
 #[tokio::test]

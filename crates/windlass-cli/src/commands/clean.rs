@@ -1,7 +1,7 @@
 //! `windlass clean`
 
 use windlass_runtime::{CleanupReport, clean as remove, real_now, removable};
-use windlass_store::Removable;
+use windlass_store::RemovableTree;
 use windlass_value::{Timestamp, Value};
 
 use crate::args::{self, Global};
@@ -19,10 +19,10 @@ pub(crate) fn clean(global: &Global, args: &args::Clean) -> Result<Exit, Failure
     Ok(Exit::Good)
 }
 
-fn show_found(global: &Global, found: &[Removable]) -> Result<(), Failure> {
+fn show_found(global: &Global, found: &[RemovableTree]) -> Result<(), Failure> {
     let (runs, bytes) = (found.iter().map(|one| one.runs).sum::<u64>(), found.iter().map(|one| one.bytes).sum::<u64>());
     if global.json {
-        let entry = |one: &Removable| {
+        let entry = |one: &RemovableTree| {
             let (run, runs, bytes) = (Value::from(one.run.clone()), Value::from(one.runs), Value::from(one.bytes));
             Value::object([("run", run), ("runs", runs), ("bytes", bytes)])
         };

@@ -109,7 +109,7 @@ pub(crate) async fn deliver(
         out::print_json(&Value::object([("runs", Value::list(objects))]))?;
     }
     for (run, _) in &ended {
-        children::outlast(global, &engine, &*store, (run, &program), &mut interrupts).await?;
+        children::wait_for_open_children(global, &engine, &*store, (run, &program), &mut interrupts).await?;
     }
     Ok(if good { Exit::Good } else { Exit::Otherwise })
 }

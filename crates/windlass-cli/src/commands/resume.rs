@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::Program;
 use windlass_runtime::show::{live_owner, report_of};
-use windlass_runtime::{Request, RuntimeError, new_run_id, open_below, request};
+use windlass_runtime::{Request, RuntimeError, new_run_id, open_descendants, request};
 use windlass_store::{RunRow, RunStatus, Store};
 
 use super::requests;
@@ -32,13 +32,13 @@ pub(crate) fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failu
             report.status.as_str()
         ));
         let exit = Ended::new(&*store, &row.run, &program.plan, &report)?.print(global, None)?;
-        if children::any(&*store, &row.run, &program.plan)? {
+        if children::has_open_children(&*store, &row.run, &program.plan)? {
             if !args.trust.trusted && trust::is_served(&*store, &row)? {
                 let serve = stores::command(global, "serve");
                 out::note(&format!("runs that it has called are still open; a server goes on with them: {serve}"));
                 return Ok(exit);
             }
-            host::runtime()?.block_on(look_after(global, args, &settings, &store, (&row.run, &program)))?;
+            host::runtime()?.block_on(finish_children(global, args, &settings, &store, (&row.run, &program)))?;
         }
         return Ok(exit);
     }
@@ -50,7 +50,7 @@ pub(crate) fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failu
 }
 
 /// The run itself has ended; what it has left open below it goes on here.
-async fn look_after(
+async fn finish_children(
     global: &Global,
     args: &args::Resume,
     settings: &Settings,
@@ -60,7 +60,7 @@ async fn look_after(
     let mut interrupts = Interrupts::listen()?;
     let engine = host::engine(store, settings, &args.testing)?;
     engine.resume(run).await?;
-    children::outlast(global, &engine, &**store, (run, program), &mut interrupts).await
+    children::wait_for_open_children(global, &engine, &**store, (run, program), &mut interrupts).await
 }
 
 /// A run of a server: whoever has it is asked to go on, and watched; here it does not go on.
@@ -97,7 +97,7 @@ async fn go_on(
     let mut interrupts = Interrupts::listen()?;
     tell_id(global, &row.run)?;
     tools::check(&stored_program(&**store, &row.run, settings)?.plan, settings)?;
-    for below in open_below(&**store, &row.run)? {
+    for below in open_descendants(&**store, &row.run)? {
         tools::check(&stored_program(&**store, &below.run, settings)?.plan, settings)?;
     }
     outweigh_kept_pauses(store, &row.run)?;
@@ -122,7 +122,7 @@ async fn go_on(
         return match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
             Watched::Ended(report) => {
                 let exit = Ended::new(&**store, &row.run, &program.plan, &report)?.print(global, None)?;
-                children::outlast(global, &engine, &**store, (&row.run, &program), &mut interrupts).await?;
+                children::wait_for_open_children(global, &engine, &**store, (&row.run, &program), &mut interrupts).await?;
                 Ok(exit)
             }
             Watched::Interrupted => Ok(interrupted(global, &row.run, false, &args.trust.words(&args.permissions))),

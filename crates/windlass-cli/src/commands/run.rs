@@ -95,7 +95,7 @@ async fn start(
             let took = store.run(&run)?.map(|row| text::span(row.changed_at.since(row.created_at)));
             let exit =
                 Ended::new(&*store, &run, &program.plan, &report)?.ephemeral(args.ephemeral).print(global, took)?;
-            children::outlast(global, &engine, &*store, (&run, &program), &mut interrupts).await?;
+            children::wait_for_open_children(global, &engine, &*store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
         Watched::Interrupted => Ok(interrupted(global, &run, args.ephemeral, &args.permissions.words())),

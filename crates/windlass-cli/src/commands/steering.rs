@@ -75,7 +75,7 @@ async fn watch(
     match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
         Watched::Ended(report) => {
             let exit = Ended::new(&**store, &run, &program.plan, &report)?.print(global, None)?;
-            children::outlast(global, &engine, &**store, (&run, &program), &mut interrupts).await?;
+            children::wait_for_open_children(global, &engine, &**store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
         Watched::Interrupted => Ok(interrupted(global, &run, false, &steering.trust.words(&steering.permissions))),

@@ -59,7 +59,7 @@ impl Worker {
             attempt: job.attempt,
             goes_on: job.goes_on,
             run: job.run.clone(),
-            family: job.family.clone().unwrap_or_else(|| job.run.clone()),
+            run_tree: job.run_tree.clone().unwrap_or_else(|| job.run.clone()),
             sealed_by: job.sealed_by.clone(),
             path: job.path.clone(),
             timeout: job.timeout_ms.map(windlass_value::Duration::from_ms),

@@ -5,8 +5,8 @@
 mod support;
 
 mod everywhere;
-mod family;
 mod forms;
+mod run_tree;
 mod services;
 mod worker;
 mod world;

@@ -158,7 +158,7 @@ impl Engine {
         let Some(row) = id.map(|id| self.inner.store.run(id)).transpose()?.flatten() else { return Ok(None) };
         let how = RunOptions::of(&row)?;
         match how.from.is_some_and(|before| before.is_same_request(from)) {
-            true => self.attach_family(&row.run, false, true).await.map(Some),
+            true => self.attach_run_tree(&row.run, false, true).await.map(Some),
             false => Err(RuntimeError::RunExists(row.run.to_string())),
         }
     }
@@ -243,7 +243,7 @@ impl SourceRun {
             trace: None,
             in_memory: engine.inner.durability == Durability::InMemory,
             from: None,
-            family: self.how.family.clone(),
+            run_tree: self.how.run_tree.clone(),
         }
     }
 

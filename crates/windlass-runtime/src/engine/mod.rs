@@ -2,7 +2,7 @@
 
 mod quarantine;
 mod events;
-mod family;
+mod run_tree;
 mod stats;
 mod forks;
 mod ids;
@@ -30,7 +30,7 @@ use windlass_value::{BlobHash, Language};
 pub use quarantine::quarantine_reason;
 pub use events::EventReader;
 pub(crate) use events::EventFeed;
-pub use family::open_below;
+pub use run_tree::open_descendants;
 pub use stats::{EngineStats, RunCounts};
 pub use forks::{RestartRequest, RestartOrigin};
 pub(crate) use ids::entropy;
@@ -231,7 +231,7 @@ pub struct RunOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<RestartOrigin>,
     /// What it shares with the runs that it was made from or called by, and with no other, whatever their ids.
-    pub family: Arc<str>,
+    pub run_tree: Arc<str>,
 }
 
 pub struct RunHandle {
@@ -445,11 +445,11 @@ impl Inner {
     fn admit_input(
         &self,
         plan: &Plan,
-        family: &str,
+        run_tree: &str,
         input: windlass_value::Value,
     ) -> Result<windlass_value::Value, RuntimeError> {
         match &self.gate {
-            Some(gate) => gate.admit(&secure_inputs(plan), family, input).map_err(RuntimeError::Input),
+            Some(gate) => gate.admit(&secure_inputs(plan), run_tree, input).map_err(RuntimeError::Input),
             None => Ok(outside(input)),
         }
     }

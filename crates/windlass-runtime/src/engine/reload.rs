@@ -38,10 +38,10 @@ impl Engine {
     /// Goes on with a run after a crash, a release or a pause, and with what is open below it. For a run that has ended:
     /// its report.
     pub async fn resume(&self, run: &str) -> Result<RunHandle, RuntimeError> {
-        self.attach_family(run, true, true).await
+        self.attach_run_tree(run, true, true).await
     }
 
-    pub(super) async fn attach_family(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {
+    pub(super) async fn attach_run_tree(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {
         let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
         let handle = self.attach(run, unpause, watch).await?;
         self.inner.reload_descendants(&row).await?;
@@ -177,7 +177,7 @@ impl Inner {
             create: None,
             clock,
             parent: how.parent,
-            family: how.family,
+            run_tree: how.run_tree,
             reused: taken,
             reload_guard: guard.take(),
         };

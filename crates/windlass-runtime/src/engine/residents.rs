@@ -35,7 +35,7 @@ pub(crate) struct Launch {
     pub clock: Clock,
     pub parent: Option<(Arc<str>, u64)>,
     /// The first of the runs that it was made from or called by, if it is not the first itself.
-    pub family: Arc<str>,
+    pub run_tree: Arc<str>,
     /// What another run has done for it already.
     pub reused: Option<Arc<ReusedResults>>,
     /// Nobody else makes it or brings it back before it is durable, whether or not anybody still waits for that.
@@ -63,7 +63,7 @@ struct Loaded {
 impl Inner {
     /// Puts a run into memory. Returns when its first ticks are durable.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
-        let Launch { run, program, image, first, owner_epoch: epoch, create, clock, parent, family, reused: taken, reload_guard: turn } = launch;
+        let Launch { run, program, image, first, owner_epoch: epoch, create, clock, parent, run_tree: family, reused: taken, reload_guard: turn } = launch;
         let (mailbox, mail): MailPair = mpsc::unbounded_channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
         let feed = {
@@ -77,7 +77,7 @@ impl Inner {
             tracked.feed.clone()
         };
         let virtual_time = matches!(clock, Clock::Virtual { .. });
-        let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in).with_reused_results(taken.clone()).of_family(family);
+        let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in).with_reused_results(taken.clone()).with_run_tree(family);
         let workers = workers.called_by(CalledBy::plan(&program.plan));
         let local = Local::new(clock, entropy(), (mailbox.clone(), mail), reports, workers);
         let local = local.with_feed(feed).draining_with(self.draining.clone()).looking_first();
@@ -452,7 +452,7 @@ impl super::Engine {
         if depth > max_depth {
             return Err(RuntimeError::CallDepth { definition: child.definition.to_string(), max: most: max_depth });
         }
-        let family = Some(how.family);
+        let run_tree = Some(how.run_tree);
         let trace = Some(how.trace.unwrap_or_else(|| parent.clone()));
         if let Some(old) = failed_child {
             let at = clock.now();
@@ -478,7 +478,7 @@ impl super::Engine {
             beside: Value::Null,
             trace,
             returns,
-            family,
+            run_tree: family: run_tree,
         };
         self.start_from(plan, input, options, origin).await.map(drop)
     }

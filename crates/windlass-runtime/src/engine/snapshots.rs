@@ -28,7 +28,7 @@ struct Carried {
     state: Vec<u8>,
     virtual_time: bool,
     input: BlobHash,
-    family: Arc<str>,
+    run_tree: Arc<str>,
     blobs: Vec<(BlobHash, Vec<u8>)>,
 }
 
@@ -55,7 +55,7 @@ impl Engine {
             state,
             virtual_time: how.virtual_time,
             input: how.input,
-            family: how.family,
+            run_tree: how.run_tree,
             blobs,
         };
         let mut bytes = MAGIC.to_vec();
@@ -110,7 +110,7 @@ impl Engine {
             trace: None,
             in_memory: self.inner.durability == Durability::InMemory,
             from: None,
-            family: carried.family,
+            run_tree: carried.run_tree,
         };
         let guard = self.inner.acquire_reload_guard(&run).await;
         self.begin_with(Beginning { run, plan: row.hash, program, state, how, blobs: carried.blobs }, guard).await
@@ -162,7 +162,7 @@ impl Engine {
             create: None,
             clock,
             parent: how.parent,
-            family: how.family,
+            run_tree: how.run_tree,
             reload_guard: Some(guard),
         };
         self.inner.launch(launch).await?;

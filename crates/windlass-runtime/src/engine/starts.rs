@@ -25,7 +25,7 @@ pub(crate) struct Origin {
     /// The step whose output its caller wants.
     pub returns: Option<Arc<str>>,
     /// That of the run that calls it.
-    pub family: Option<Arc<str>>,
+    pub run_tree: Option<Arc<str>>,
 }
 
 impl RunOptions {
@@ -57,7 +57,7 @@ impl Engine {
                 beside: Value::Null,
                 trace: None,
                 returns: None,
-                family: None,
+                run_tree: None,
             },
         )
         .await
@@ -67,7 +67,7 @@ impl Engine {
     pub fn input_as_kept(&self, row: &RunRow, input: Value) -> Result<Value, RuntimeError> {
         let program = self.inner.program(&row.plan)?;
         let how = RunOptions::of(row)?;
-        self.inner.admit_input(&program.plan, &how.family, input)
+        self.inner.admit_input(&program.plan, &how.run_tree, input)
     }
 
     pub(super) async fn start_from(
@@ -80,14 +80,14 @@ impl Engine {
         let program = self.inner.program(&plan)?;
         let run: Arc<str> = options.id.clone().unwrap_or_else(new_run_id).into();
         // Not its id: that may be given to another run when this one is removed.
-        let family = origin.family.clone().unwrap_or_else(|| new_run_id().into());
+        let run_tree = origin.run_tree.clone().unwrap_or_else(|| new_run_id().into());
         let given = Given { plan, input, admitted: options.parent.is_some() || origin.delivery.is_some() };
-        let input = self.admit_start_input(&program, &family, &given)?;
+        let input = self.admit_start_input(&program, &run_tree, &given)?;
         let defaults = self
             .inner
             .gate
             .as_ref()
-            .map(|gate| gate.defaults(&crate::secure_inputs(&program.plan), &family))
+            .map(|gate| gate.defaults(&crate::secure_inputs(&program.plan), &run_tree))
             .transpose();
         let defaults = defaults.map_err(RuntimeError::Input)?.unwrap_or_default();
         let how = RunOptions {
@@ -99,7 +99,7 @@ impl Engine {
             trace: origin.trace.clone(),
             in_memory: self.inner.durability == Durability::InMemory,
             from: None,
-            family: family.clone(),
+            run_tree: run_tree.clone(),
         };
         let reload_guard = match options.id {
             Some(_) => Some(self.inner.acquire_reload_guard(&run).await),
@@ -150,7 +150,7 @@ impl Engine {
             create: Some(create),
             clock: origin.clock,
             parent: options.parent.clone(),
-            family,
+            run_tree: family: run_tree,
             reused: None,
             reload_guard: turn: reload_guard,
         };
@@ -170,10 +170,10 @@ impl Engine {
     }
 
     /// What a run of that family keeps of what it is given.
-    fn admit_start_input(&self, program: &Program, family: &str, given: &Given) -> Result<Value, RuntimeError> {
+    fn admit_start_input(&self, program: &Program, run_tree: &str, given: &Given) -> Result<Value, RuntimeError> {
         let input = match given.admitted {
             true => given.input.clone(),
-            false => self.inner.admit_input(&program.plan, family, given.input.clone())?,
+            false => self.inner.admit_input(&program.plan, run_tree, given.input.clone())?,
         };
         program.parameters(&input).map_err(|problems| RuntimeError::Input(problems.join("; ")))?;
         Ok(input)
@@ -190,7 +190,7 @@ impl Engine {
         let before = RunOptions::of(row)?;
         // References in it are those of the run that is there.
         let same_input = || {
-            let admitted = self.admit_start_input(program, &before.family, &given)?;
+            let admitted = self.admit_start_input(program, &before.run_tree, &given)?;
             Ok::<bool, RuntimeError>(before.input == input_hash(&admitted))
         };
         match &how.parent {
@@ -198,7 +198,7 @@ impl Engine {
             Some(_) if before.parent == how.parent => self.attach(&row.run, false, watch).await,
             Some(_) => Err(RuntimeError::ChildExists(row.run.to_string())),
             None if row.plan == given.plan && before.fits_delivery(how.delivery) && same_input()? => {
-                self.attach_family(&row.run, false, watch).await
+                self.attach_run_tree(&row.run, false, watch).await
             }
             None => Err(RuntimeError::RunExists(row.run.to_string())),
         }

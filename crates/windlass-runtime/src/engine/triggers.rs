@@ -65,7 +65,7 @@ impl Engine {
                 let clock = if start.virtual_time { Clock::virtual_time() } else { Clock::Real };
                 let delivery = Some(whole);
                 let origin =
-                    Origin { clock, depth: 0, at: now, delivery, beside, trace: None, returns: None, family: None };
+                    Origin { clock, depth: 0, at: now, delivery, beside, trace: None, returns: None, run_tree: None };
                 match engine.start_from(plan, input, start, origin).await {
                     // The same delivery was made in another process as well, and that one has the run.
                     Err(RuntimeError::Owned { .. }) => Ok((at, engine.inner.follow(&run, watch && engine.live))),

@@ -228,7 +228,7 @@ impl Dispatcher {
         let offer = Offer { id: id.clone(), lease_epoch: call.lease_epoch, result: given, changed: changed.clone() };
         let kind = Kind { tool: call.tool.clone(), labels: call.definition.labels.clone() };
         let job = LeasedJob {
-            family: (call.family != call.run).then_some(call.family),
+            run_tree: (call.run_tree != call.run).then_some(call.run_tree),
             sealed_by: call.sealed_by,
             run: call.run,
             job: call.job,

@@ -42,7 +42,7 @@ pub struct LeasedJob {
     /// For whom references to secrets were made that are opened in this run; the run, if nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    pub family: Option<Arc<str>>,
+    pub run_tree: Option<Arc<str>>,
     /// There are references to secrets in the input, and this is the mark of the key that opens them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]

@@ -7,7 +7,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::Subject;
 use super::make::{commit, creation, empty, first_ticks, message, new_run, snapshot, status, ticks};
-use crate::{Claim, InboxVerdict, NewRun, Removable, Removed, RunBatch, RunFilter, RunStatus, Store, Swept, IterationRow};
+use crate::{Claim, InboxVerdict, NewRun, RemovableTree, TreeRemoval, RunBatch, RunFilter, RunStatus, Store, Swept, IterationRow};
 
 fn hash(number: u8) -> BlobHash {
     BlobHash([number; 32])
@@ -29,7 +29,7 @@ fn end(store: &Arc<dyn Store>, run: &str, at: i64) {
 
 fn removable(store: &Arc<dyn Store>, before: i64) -> BTreeMap<String, u64> {
     let found = store.removable(Timestamp(before), 0, 99).expect("read");
-    found.into_iter().map(|Removable { run, runs, .. }| (run.to_string(), runs)).collect()
+    found.into_iter().map(|RemovableTree { run, runs, .. }| (run.to_string(), runs)).collect()
 }
 
 fn sweep(store: &Arc<dyn Store>) -> Swept {
@@ -62,7 +62,7 @@ pub(super) fn check(subject: &mut dyn Subject) {
         end(&store, run, at);
     }
     assert_eq!(removable(&store, 20), BTreeMap::new(), "one below it has not ended");
-    assert_eq!(store.remove("old", Timestamp(20)).expect("asked"), Removed::default());
+    assert_eq!(store.remove("old", Timestamp(20)).expect("asked"), TreeRemoval::default());
     end(&store, "grandchild", 25);
     assert_eq!(removable(&store, 20), BTreeMap::new(), "one below it has ended too lately");
     assert_eq!(removable(&store, 26), BTreeMap::from([("old".to_owned(), 3)]));
@@ -71,11 +71,11 @@ pub(super) fn check(subject: &mut dyn Subject) {
     let second = store.removable(Timestamp(40), first[0].number, 9).expect("read");
     assert_eq!((&*first[0].run, &*second[0].run), ("old", "other"), "page by page, oldest first");
     for run in ["child", "young", "open", "nobody"] {
-        assert_eq!(store.remove(run, Timestamp(26)).expect("asked"), Removed::default(), "{run} stays");
+        assert_eq!(store.remove(run, Timestamp(26)).expect("asked"), TreeRemoval::default(), "{run} stays");
     }
     assert!(first[0].bytes > 300_000 && first[0].bytes < 400_000, "three blobs are only theirs: {first:?}");
 
-    assert_eq!(store.remove("old", Timestamp(26)).expect("removed"), Removed { runs: 3, more: false });
+    assert_eq!(store.remove("old", Timestamp(26)).expect("removed"), TreeRemoval { runs: 3, more: false });
     let left = |store: &Arc<dyn Store>| {
         let rows = store.runs(&RunFilter::default(), None, 99).expect("read");
         rows.iter().map(|row| row.run.to_string()).collect::<Vec<_>>()
@@ -105,7 +105,7 @@ pub(super) fn check(subject: &mut dyn Subject) {
     assert_eq!(there(&store, 1..=7), [4, 6, 7], "the last that had written it is gone");
     let kept = store.blob(&hash(7)).expect("read").expect("there");
     assert_eq!(kept, vec![7; 100_000], "byte for byte");
-    many_below(&store);
+    many_children(&store);
     many_small_runs(&store);
 }
 
@@ -133,7 +133,7 @@ fn many_small_runs(store: &Arc<dyn Store>) {
 }
 
 /// More below one run than one step removes.
-fn many_below(store: &Arc<dyn Store>) {
+fn many_children(store: &Arc<dyn Store>) {
     const BELOW: u64 = 1_200;
     make(store, "top", None, &[]);
     let child = |number: u64| {

@@ -8,10 +8,10 @@ use windlass_value::Timestamp;
 use super::MemoryStore;
 use super::image::{Image, Run};
 use crate::backend::MAX_REMOVED_PER_CALL;
-use crate::{Removable, Removed, RemovedAll, StoreClean, StoreError, Swept};
+use crate::{RemovableTree, TreeRemoval, BatchRemoval, StoreClean, StoreError, Swept};
 
 impl StoreClean for MemoryStore {
-    fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Result<Vec<Removable>, StoreError> {
+    fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Result<Vec<RemovableTree>, StoreError> {
         self.look(|image| {
             let roots = image.runs.range(after + 1..).filter(|(_, run)| image.is_root(run));
             let trees = roots.filter_map(|(number, _)| Some((*number, image.tree(*number, before)?)));
@@ -20,13 +20,13 @@ impl StoreClean for MemoryStore {
         })
     }
 
-    fn remove(&self, run: &str, before: Timestamp) -> Result<Removed, StoreError> {
+    fn remove(&self, run: &str, before: Timestamp) -> Result<TreeRemoval, StoreError> {
         self.write(|image| image.remove(run, before, MAX_REMOVED_PER_CALL))
     }
 
-    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<RemovedAll, StoreError> {
+    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<BatchRemoval, StoreError> {
         self.write(|image| {
-            let mut all = RemovedAll::default();
+            let mut all = BatchRemoval::default();
             for run in runs {
                 let left = MAX_REMOVED_PER_CALL.saturating_sub(all.runs as usize);
                 let removed = image.remove(run, before, left);
@@ -55,12 +55,12 @@ impl StoreClean for MemoryStore {
 
 impl Image {
     /// At most so many of a tree.
-    fn remove(&mut self, run: &str, before: Timestamp, max_runs: usize) -> Removed {
+    fn remove(&mut self, run: &str, before: Timestamp, max_runs: usize) -> TreeRemoval {
         let root = self.run(run).filter(|run| self.is_root(run)).map(|run| run.row.number);
-        let Some(tree) = root.and_then(|root| self.tree(root, before)) else { return Removed::default() };
+        let Some(tree) = root.and_then(|root| self.tree(root, before)) else { return TreeRemoval::default() };
         let leaving = tree.iter().rev().take(max_runs);
         leaving.clone().for_each(|number| self.leave(*number));
-        Removed { runs: leaving.len() as u64, more: tree.len() > max_runs }
+        TreeRemoval { runs: leaving.len() as u64, more: tree.len() > max_runs }
     }
 
     fn is_root(&self, run: &Run) -> bool {
@@ -87,13 +87,13 @@ impl Image {
         Some(tree)
     }
 
-    fn describe(&self, number: i64, tree: &[i64]) -> Removable {
+    fn describe(&self, number: i64, tree: &[i64]) -> RemovableTree {
         let rows: u64 = tree.iter().filter_map(|number| self.runs.get(number)).map(Run::bytes).sum();
         let only_theirs = |hash| self.blob_runs.get(hash).is_some_and(|runs| runs.iter().all(|run| tree.contains(run)));
         let blobs: u64 =
             self.blobs.values().filter(|blob| only_theirs(&blob.row.hash)).map(|blob| blob.row.body.len() as u64).sum();
         let run = self.runs.get(&number).map(|run| run.row.run.clone()).unwrap_or_default();
-        Removable { number, run, runs: tree.len() as u64, bytes: rows + blobs }
+        RemovableTree { number, run, runs: tree.len() as u64, bytes: rows + blobs }
     }
 
     fn leave(&mut self, number: i64) {

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_store::{
-    Claim, InboxRow, InboxVerdict, IterationHeader, IterationRow, JournalRow, MemoryStore, OpenWait, Owner, PlanRow,
-    RecordChange, RecordRow, Removable, Removed, RemovedAll, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount,
-    StoreClean, StoreError, StoreOwners, StoreRead, StoreRecords, StoreScan, StoreWrite, Swept, Verdict,
+    BatchRemoval, Claim, InboxRow, InboxVerdict, IterationHeader, IterationRow, JournalRow, MemoryStore, OpenWait,
+    Owner, PlanRow, RecordChange, RecordRow, RemovableTree, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount,
+    StoreClean, StoreError, StoreOwners, StoreRead, StoreRecords, StoreScan, StoreWrite, Swept, TreeRemoval, Verdict,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -241,22 +241,22 @@ impl StoreScan for FlawedStore {
 }
 
 impl StoreClean for FlawedStore {
-    fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Outcome<Vec<Removable>> {
+    fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Outcome<Vec<RemovableTree>> {
         self.inner.removable(before, after, limit)
     }
 
-    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Outcome<RemovedAll> {
-        let Some(run) = runs.first() else { return Ok(RemovedAll::default()) };
+    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Outcome<BatchRemoval> {
+        let Some(run) = runs.first() else { return Ok(BatchRemoval::default()) };
         match self.flaw {
             Flaw::RemovesOneByOne => {
                 let removed = self.remove(run, before)?;
-                Ok(RemovedAll { runs: removed.runs, done: usize::from(!removed.more) })
+                Ok(BatchRemoval { runs: removed.runs, done: usize::from(!removed.more) })
             }
             _ => self.inner.remove_all(runs, before),
         }
     }
 
-    fn remove(&self, run: &str, before: Timestamp) -> Outcome<Removed> {
+    fn remove(&self, run: &str, before: Timestamp) -> Outcome<TreeRemoval> {
         let before = if self.flaw == Flaw::RemovesAnything { Timestamp(i64::MAX) } else { before };
         self.inner.remove(run, before)
     }

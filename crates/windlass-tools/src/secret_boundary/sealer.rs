@@ -53,8 +53,8 @@ impl SecretSealer {
         SecretSealer { lenient: true, ..self }
     }
 
-    fn proof(&self, family: &str, alias: &str, field: &str) -> Option<String> {
-        self.hash(&[family, alias, field], PROOF_CHARS)
+    fn proof(&self, run_tree: &str, alias: &str, field: &str) -> Option<String> {
+        self.hash(&[run_tree, alias, field], PROOF_CHARS)
     }
 
     /// By this two who have the key know that it is the same one; it says nothing of the key. None: there is no key.
@@ -82,16 +82,16 @@ impl SecretSealer {
     }
 
     /// The reference to a field of a credential, for a family of runs; none without a key.
-    pub fn seal(&self, family: &str, alias: &str, field: &str) -> Option<String> {
-        Some(reference(alias, field, &self.proof(family, alias, field)?))
+    pub fn seal(&self, run_tree: &str, alias: &str, field: &str) -> Option<String> {
+        Some(reference(alias, field, &self.proof(run_tree, alias, field)?))
     }
 
     /// The text in pieces: references that were made here for this family, and what is between them.
-    pub(super) fn pieces<'a>(&self, family: &str, text: &'a str) -> Vec<Piece<'a>> {
+    pub(super) fn pieces<'a>(&self, run_tree: &str, text: &'a str) -> Vec<Piece<'a>> {
         let (mut pieces, mut rest) = (Vec::new(), text);
         while let Some(at) = rest.find(REFERENCE) {
             let (plain, from) = rest.split_at(at);
-            match read(from).filter(|read| read.is_proven(self, family)) {
+            match read(from).filter(|read| read.is_proven(self, run_tree)) {
                 Some(Read { seal, alias, field, .. }) => {
                     pieces.extend([Piece::Plain(plain), Piece::Sealed { seal, alias, field }]);
                     rest = &from[seal.len()..];
@@ -108,8 +108,8 @@ impl SecretSealer {
 
     /// The value of a secure parameter with references in the place of what names secrets. Without a family they are for
     /// none yet.
-    pub(crate) fn seal_value(&self, value: &Value, shape: SecureShape, family: Option<&str>) -> SealOutcome {
-        let made = |(alias, field): (String, String)| match family {
+    pub(crate) fn seal_value(&self, value: &Value, shape: SecureShape, run_tree: Option<&str>) -> SealOutcome {
+        let made = |(alias, field): (String, String)| match run_tree {
             Some(family) => self.seal(family, &alias, &field),
             None => Some(reference(&alias, &field, "")),
         };
@@ -160,8 +160,8 @@ struct Read<'a> {
 }
 
 impl Read<'_> {
-    fn is_proven(&self, seals: &SecretSealer, family: &str) -> bool {
-        seals.proof(family, &self.alias, &self.field).is_some_and(|proof| proof == self.proof)
+    fn is_proven(&self, seals: &SecretSealer, run_tree: &str) -> bool {
+        seals.proof(run_tree, &self.alias, &self.field).is_some_and(|proof| proof == self.proof)
     }
 }
 
@@ -227,13 +227,13 @@ impl SealOutcome {
 
 /// Secure parameters come as references; all else from outside holds none.
 impl InputGate for SecretSealer {
-    fn admit(&self, secure: &[SecureInput], family: &str, input: Value) -> Result<Value, String> {
+    fn admit(&self, secure: &[SecureInput], run_tree: &str, input: Value) -> Result<Value, String> {
         let Value::Map(map) = &input else { return Ok(outside(input)) };
         let mut admitted = Map::new();
         for (name, value) in map.iter() {
             let value = match secure.iter().find(|secure| *secure.name == **name) {
                 None => outside(value.clone()),
-                Some(secure) => match self.seal_value(value, secure.shape, Some(family)) {
+                Some(secure) => match self.seal_value(value, secure.shape, Some(run_tree)) {
                     SealOutcome::Good(sealed) => sealed,
                     SealOutcome::Literal if self.lenient => outside(value.clone()),
                     other => return Err(format!("the parameter `{name}` {}", other.problem())),
@@ -244,11 +244,11 @@ impl InputGate for SecretSealer {
         Ok(Value::map(admitted))
     }
 
-    fn defaults(&self, secure: &[SecureInput], family: &str) -> Result<Value, String> {
+    fn defaults(&self, secure: &[SecureInput], run_tree: &str) -> Result<Value, String> {
         let mut defaults = Map::new();
         for input in secure {
             let Some(value) = input.default.as_ref().filter(|value| has_reference(value)) else { continue };
-            match self.seal_value(value, input.shape, Some(family)) {
+            match self.seal_value(value, input.shape, Some(run_tree)) {
                 SealOutcome::Good(sealed) => drop(defaults.insert(input.name.clone(), sealed)),
                 SealOutcome::Literal if self.lenient => {}
                 other => return Err(format!("the default of the parameter `{}` {}", input.name, other.problem())),

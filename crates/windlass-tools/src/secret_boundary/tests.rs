@@ -154,11 +154,11 @@ fn a_default_is_a_reference_of_each_run() {
         input.default = Some(sealed);
     }
     assert_eq!(secure[0].default, Some(Value::from("<secret:api:token:>")));
-    for family in ["one", "other"] {
-        let seal = |field: &str| Value::from(seals().seal(family, "api", field).unwrap());
+    for run_tree in ["one", "other"] {
+        let seal = |field: &str| Value::from(seals().seal(run_tree, "api", field).unwrap());
         let login = Value::object([("password", seal(""))]);
         let expected = Value::object([("text", seal("token")), ("login", login)]);
-        assert_eq!(seals().defaults(&secure, family), Ok(expected));
+        assert_eq!(seals().defaults(&secure, run_tree), Ok(expected));
     }
     assert!(SecretSealer::new(|| None).defaults(&secure, "one").is_err());
 }

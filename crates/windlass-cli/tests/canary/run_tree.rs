@@ -11,7 +11,7 @@ use crate::world::{Planted, loom, vault};
 /// A reference is there for whoever may read the run: only the run that it was made for, its children and what is made from
 /// it have it opened, however it comes into another.
 #[test]
-fn a_reference_is_opened_in_its_own_family_alone() {
+fn a_reference_is_opened_only_in_its_run_tree() {
     let service = Echo::start();
     let url = service.url();
     let place = Place::new();

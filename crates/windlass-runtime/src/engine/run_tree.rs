@@ -13,7 +13,7 @@ use crate::RuntimeError;
 const ROW_BATCH_SIZE: u32 = 256;
 
 /// The runs below `run` that have not ended, oldest first. Those in between may have ended.
-pub fn open_below(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, RuntimeError> {
+pub fn open_descendants(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, RuntimeError> {
     let filter = RunFilter { unfinished: true, ..RunFilter::default() };
     let mut belongs = BTreeMap::from([(Arc::from(run), true)]);
     let mut open = Vec::new();
@@ -23,7 +23,7 @@ pub fn open_below(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, RuntimeEr
         let Some(last) = rows.last().map(|row| row.number) else { break };
         before = Some(last);
         for row in rows {
-            if is_below(store, row.parent.clone(), &mut belongs)? {
+            if is_descendant(store, row.parent.clone(), &mut belongs)? {
                 open.push(row);
             }
         }
@@ -33,7 +33,7 @@ pub fn open_below(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, RuntimeEr
 }
 
 /// Climbs until it meets somebody of whom it is known.
-fn is_below(
+fn is_descendant(
     store: &dyn Store,
     mut above: Option<Arc<str>>,
     belongs: &mut BTreeMap<Arc<str>, bool>,
@@ -63,8 +63,8 @@ impl Inner {
         if self.adopt || !program.plan.nodes.iter().any(|node| calls(&node.kind)) {
             return Ok(());
         }
-        for below in open_below(&*self.store, &row.run)? {
-            self.reload_or_postpone(&below.run).await;
+        for descendant in open_descendants(&*self.store, &row.run)? {
+            self.reload_or_postpone(&descendant.run).await;
         }
         Ok(())
     }
