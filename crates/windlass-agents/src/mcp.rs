@@ -148,7 +148,7 @@ impl Servers {
             let Ok((at, list)) = ended else { continue };
             match list {
                 Ok(list) => lists.push((at, list)),
-                Err(problem) if self.all[at].settings.optional => self.left_out(&self.all[at], &problem),
+                Err(problem) if self.all[at].settings.optional => self.warn_unavailable(&self.all[at], &problem),
                 Err(problem) => return Err(unreachable(problem)),
             }
         }
@@ -156,7 +156,7 @@ impl Servers {
         Ok(lists.iter().flat_map(|(_, list)| list.iter().map(|listed| listed.spec.clone())).collect())
     }
 
-    fn left_out(&self, server: &Server, problem: &str) {
+    fn warn_unavailable(&self, server: &Server, problem: &str) {
         if !server.warned.swap(true, Ordering::SeqCst) {
             let name = server.settings.name.as_str();
             warn!(event = "server left out", server = name, "{problem}; agents go on without it, as it is optional");

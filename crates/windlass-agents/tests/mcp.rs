@@ -312,7 +312,7 @@ fn names_of_servers() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_left_out_is_told_of_once() {
+async fn an_unavailable_optional_server_is_logged_once() {
     let (log, _listening) = Log::of_this_thread();
     let command = "no-such-program-at-all".to_owned();
     let reach = Reach::Program { command, args: Vec::new(), env: Vec::new(), folder: None };

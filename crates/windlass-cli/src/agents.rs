@@ -238,11 +238,11 @@ pub(crate) fn unknown_permissions(settings: &Settings) -> Vec<String> {
     let permissions = &settings.flow.permissions;
     let flags = [("--allow", &permissions.allow), ("--deny", &permissions.deny)];
     let named = flags.iter().flat_map(|(flag, texts)| texts.iter().map(move |text| (flag, text)));
-    let told = named.filter_map(|(flag, text)| {
+    let warnings = named.filter_map(|(flag, text)| {
         let hint = unknown_tool(text.parse::<CallPattern>().ok()?.tool(), settings)?;
         Some(format!("warning: {flag} {text}: there is no such tool\n  hint: {hint}"))
     });
-    told.collect()
+    warnings.collect()
 }
 
 /// What was meant by a name that no tool can have. Which tools a server has is known only once it is asked.

@@ -33,7 +33,7 @@ mod standard;
 mod stores;
 mod text;
 mod tools;
-mod troubles;
+mod warnings;
 mod trust;
 mod worker;
 

@@ -16,7 +16,7 @@ use crate::failure::{Exit, Failure};
 use crate::out::{self, Paint};
 use crate::stores;
 use crate::text;
-use crate::troubles;
+use crate::warnings;
 
 /// Which run an ended run is.
 pub(crate) struct Ended<'a> {
@@ -25,7 +25,7 @@ pub(crate) struct Ended<'a> {
     pub report: FinalReport,
     facts: LoopFacts,
     /// What did not go as it should without failing the run.
-    troubles: Vec<String>,
+    warnings: Vec<String>,
     /// Nothing of it is kept: there is nothing to look at later.
     ephemeral: bool,
 }
@@ -46,8 +46,8 @@ impl<'a> Ended<'a> {
             step.error = step.error.take().map(|error| error_of_run(error, run));
         }
         let facts = loop_facts(store, run, plan, &report)?;
-        let troubles = troubles::of(store, run, plan, &report)?;
-        Ok(Ended { run, plan, report, facts, troubles, ephemeral: false })
+        let warnings = warnings::collect(store, run, plan, &report)?;
+        Ok(Ended { run, plan, report, facts, warnings: troubles: warnings, ephemeral: false })
     }
 
     #[must_use]
@@ -64,7 +64,7 @@ impl<'a> Ended<'a> {
     pub(crate) fn print(&self, global: &Global, took: Option<String>) -> Result<Exit, Failure> {
         let shown = match global.json {
             true => {
-                self.troubles.iter().for_each(|trouble| out::note(&format!("warning: {trouble}")));
+                self.warnings.iter().for_each(|warning| out::note(&format!("warning: {warning}")));
                 out::print_json(&self.to_value())
             }
             false => out::print(&self.summary(global, took)),
@@ -95,8 +95,8 @@ impl<'a> Ended<'a> {
         parts.extend(steps_table(self.plan, &self.facts, &self.report.steps, paint));
         parts.extend(text::usage(&self.report.usage).map(|used| format!("used: {used}")));
         parts.extend(self.failed_iterations(global));
-        let troubles: Vec<String> = self.troubles.iter().map(|trouble| format!("warning: {trouble}")).collect();
-        parts.extend((!troubles.is_empty()).then(|| troubles.join("\n")));
+        let warnings: Vec<String> = self.warnings.iter().map(|warning| format!("warning: {warning}")).collect();
+        parts.extend((!warnings.is_empty()).then(|| warnings.join("\n")));
         let sections = registry().of(self.plan).report(self.plan, &self.report.output);
         parts.extend(sections.iter().map(section));
         parts.extend(self.report.error.as_ref().map(|error| self.error(error, global)));

@@ -200,7 +200,7 @@ impl Compiler<'_> {
         let action = current.fields.action();
         action.ignore(&["description", "metadata", "correlation", "kind", "runAfter"]);
         if let Some((key, _)) = action.take_entry("trackedProperties") {
-            self.warn_of_no_effect(key);
+            self.warn_no_effect(key);
         }
         let scope = current.place.scope;
         if let Some(options) = action.take("operationOptions") {
@@ -233,7 +233,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn warn_of_no_effect(&mut self, key: &Key) {
+    fn warn_no_effect(&mut self, key: &Key) {
         let message = format!("`{}` has no effect here", key.text);
         self.warning(codes::NO_EFFECT, key.span, message, "remove it, or do what it asks for in actions");
     }
@@ -256,7 +256,7 @@ impl Compiler<'_> {
         let Some(mut object) = Object::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else { return };
         for name in ["contentTransfer", "paginationPolicy", "requestOptions", "lifetime"] {
             if let Some((key, _)) = object.take_entry(name) {
-                self.warn_of_no_effect(key);
+                self.warn_no_effect(key);
             }
         }
         common.redaction = object.take("secureData").map(|node| self.secure_data(node)).unwrap_or_default();

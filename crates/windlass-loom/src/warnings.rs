@@ -12,16 +12,16 @@ use crate::expr::{self, Refers};
 impl Compiler<'_> {
     pub(crate) fn warn(&mut self) {
         for condition in std::mem::take(&mut self.conditions) {
-            self.warn_of_fixed_condition(&condition);
+            self.warn_fixed_condition(&condition);
         }
-        self.warn_of_parallel_writes();
+        self.warn_parallel_writes();
         let uses = std::mem::take(&mut self.uses);
         self.spread_redaction(&uses);
         self.warn_unused_outputs(&uses);
     }
 
     /// A condition that reads variables only, none of which its own loop writes.
-    fn warn_of_fixed_condition(&mut self, condition: &LoopCondition) {
+    fn warn_fixed_condition(&mut self, condition: &LoopCondition) {
         let references = expr::references(&condition.source).list;
         let changes = |one: &expr::Reference| {
             let lower = one.name.to_lowercase();
@@ -42,7 +42,7 @@ impl Compiler<'_> {
         self.push(Diagnostic::warning(codes::CONDITION_NEVER_CHANGES, condition.span, message).hint(hint));
     }
 
-    fn warn_of_parallel_writes(&mut self) {
+    fn warn_parallel_writes(&mut self) {
         let mut found = Vec::new();
         for write in &self.writes {
             if let Some(frame) = self.scopes.loops(write.scope).find(|frame| frame.parallel) {

@@ -55,8 +55,8 @@ const PLACE_WORDS: [&str; 13] = [
 
 impl Compiler<'_> {
     pub(crate) fn check_names(&mut self) {
-        self.warn_of_clashes();
-        self.warn_of_words();
+        self.warn_clashes();
+        self.warn_reserved_words();
         let uses = std::mem::take(&mut self.uses);
         let mut reported: BTreeSet<(usize, usize)> = BTreeSet::new();
         for found in uses.iter().filter(|found| !found.guarded) {
@@ -281,7 +281,7 @@ impl Compiler<'_> {
     }
 
     /// A name that means two things where it can be read bare: the first of them wins.
-    fn warn_of_clashes(&mut self) {
+    fn warn_clashes(&mut self) {
         let workload: Vec<String> = self.workload.iter().flat_map(|all| all.keys().cloned()).collect();
         for key in &workload {
             let other = match (self.steps.get(key), self.declared.ctx.contains(key)) {
@@ -306,7 +306,7 @@ impl Compiler<'_> {
     }
 
     /// A name of the author's that is also a word: read bare, it is the word wherever that has a meaning.
-    fn warn_of_words(&mut self) {
+    fn warn_reserved_words(&mut self) {
         let mut reported: BTreeSet<&str> = BTreeSet::new();
         let mut problems = Vec::new();
         for found in self.uses.iter().filter(|found| PLACE_WORDS.contains(&found.name.as_str())) {

@@ -205,7 +205,7 @@ impl<'a> Compiler<'a> {
         let steps: Vec<Step> = items.iter().filter_map(|item| self.step(item)).collect();
         self.here = Here::default();
         let Some(entry) = entry else { return };
-        self.warn_of_unreached(&steps, &entry);
+        self.warn_unreachable_steps(&steps, &entry);
         self.net(steps, &entry);
     }
 
@@ -220,7 +220,7 @@ impl<'a> Compiler<'a> {
         items.iter().find_map(|item| item.get("step").and_then(Node::as_str)).map(|name| name.trim().to_owned())
     }
 
-    fn warn_of_unreached(&mut self, steps: &[Step], entry: &str) {
+    fn warn_unreachable_steps(&mut self, steps: &[Step], entry: &str) {
         let mut reached: BTreeSet<&str> = BTreeSet::from([entry]);
         let mut open = vec![entry];
         while let Some(name) = open.pop() {

@@ -7,5 +7,5 @@ mod documented;
 mod examples;
 mod kills;
 mod people;
-mod troubles;
+mod warnings;
 mod world;

@@ -107,8 +107,8 @@ impl Inner {
         if row.status.is_final() || row.owner_epoch != owner_epoch {
             return;
         }
-        if let Err(trouble) = self.release_or_quarantine(&row, owner_epoch, error) {
-            warn!(why = %trouble, "trouble");
+        if let Err(failure) = self.release_or_quarantine(&row, owner_epoch, error) {
+            warn!(why = %failure, "trouble");
         }
     }
 }

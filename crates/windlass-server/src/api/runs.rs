@@ -55,11 +55,11 @@ pub(crate) struct Started {
     pub created: bool,
     /// What is given and never read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<StartWarning>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Warning {
+pub(crate) struct StartWarning {
     pub message: String,
     pub hint: String,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Ended {
     pub run: RunDetail,
     /// What is given and never read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<StartWarning>,
 }
 
 impl IntoResponse for Started {
@@ -155,7 +155,7 @@ pub(crate) async fn start(
     let options = StartOptions { id: id.clone(), watch: false, ..StartOptions::default() };
     let program = app.engine.program(&plan)?;
     let unused = app.compiler.dialects().of(&program.plan).check_input(&program.plan, &input);
-    let warnings = unused.into_iter().map(|InputWarning { message, hint }| Warning { message, hint }).collect();
+    let warnings = unused.into_iter().map(|InputWarning { message, hint }| StartWarning { message, hint }).collect();
     let handle = match (app.engine.start(plan, input.clone(), options).await, id) {
         (Ok(handle), _) => handle,
         (Err(error @ (RuntimeError::RunExists(_) | RuntimeError::Owned { .. })), Some(id)) => {
@@ -270,7 +270,7 @@ async fn waited(
     mut handle: RunHandle,
     ms: u64,
     version: Option<u64>,
-    warnings: Vec<Warning>,
+    warnings: Vec<StartWarning>,
 ) -> Result<Response, Problem> {
     let timeout = Duration::from_millis(ms);
     let ended = tokio::time::timeout(timeout, handle.wait()).await.is_ok_and(|ended| ended.is_ok());

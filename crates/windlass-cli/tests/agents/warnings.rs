@@ -94,7 +94,7 @@ fn cases() -> [Case; 7] {
 }
 
 #[test]
-fn what_goes_wrong_is_said() {
+fn non_fatal_problems_are_reported() {
     for (name, workflow, script, more, code, said) in cases() {
         let place = Place::new();
         place.write("flow.yaml", format!("name: {name}\n{workflow}\n"));

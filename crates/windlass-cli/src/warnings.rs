@@ -17,7 +17,7 @@ use crate::text;
 const MAX_EVENT_PAGES: usize = 64;
 
 #[derive(Default)]
-struct Found {
+struct AgentWarnings {
     coordinator: Vec<String>,
     /// How often, by why.
     denied: BTreeMap<String, u64>,
@@ -26,7 +26,7 @@ struct Found {
 }
 
 /// A sentence each.
-pub(crate) fn of(
+pub(crate) fn collect(
     store: &dyn StoreRead,
     run: &Arc<str>,
     plan: &Plan,
@@ -53,8 +53,8 @@ pub(crate) fn of(
     Ok(coordinator.chain(unjudged).chain(denied).collect())
 }
 
-fn scan_events(store: &dyn StoreRead, run: &Arc<str>) -> Result<Found, RuntimeError> {
-    let mut found = Found::default();
+fn scan_events(store: &dyn StoreRead, run: &Arc<str>) -> Result<AgentWarnings, RuntimeError> {
+    let mut found = AgentWarnings::default();
     let mut events = StoredEvents::new(run.clone(), 0);
     for _ in 0..MAX_EVENT_PAGES {
         let pieces = events.read(store)?;
