@@ -88,7 +88,7 @@ pub(crate) fn context(settings: &Settings, agents: windlass_zenflow::Options) ->
         ..Default::default()
     };
     let tools: Vec<String> = crate::tools::names().into_iter().map(str::to_owned).collect();
-    let registered = windlass_noetl::Registered { functions: of_workers(settings), ..Default::default() };
+    let registered = windlass_noetl::Registered { functions: worker_functions(settings), ..Default::default() };
     let aliases = Some(crate::tools::aliases(settings));
     let noetl = windlass_noetl::Options { tools: tools.clone(), aliases, registered, ..Default::default() };
     Context {
@@ -100,9 +100,9 @@ pub(crate) fn context(settings: &Settings, agents: windlass_zenflow::Options) ->
 }
 
 /// What a playbook calls with `kind: rust`, as if this program had it.
-fn of_workers(settings: &Settings) -> Vec<String> {
-    let of_workers = settings.activities.iter().filter(|activity| activity.target == Target::Worker);
-    of_workers.map(|activity| activity.name.clone()).collect()
+fn worker_functions(settings: &Settings) -> Vec<String> {
+    let worker_activities = settings.activities.iter().filter(|activity| activity.target == Target::Worker);
+    worker_activities.map(|activity| activity.name.clone()).collect()
 }
 
 fn activity(activity: &Activity) -> windlass_loom::Activity {

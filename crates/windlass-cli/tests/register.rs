@@ -178,7 +178,7 @@ fn what_is_in_the_way_is_said() {
 }
 
 #[test]
-fn status_says_what_a_run_of_the_server_waits_for_a_worker_with() {
+fn status_shows_the_worker_requirements_of_waiting_tasks() {
     let world = World::new();
     world.place.write("book.yaml", PLAYBOOK.replace("{kind: noop}", "{kind: shell, cmds: date}"));
     world.register(&["book.yaml", "--label", "gpu=yes"]).exits(0);

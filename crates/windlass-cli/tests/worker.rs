@@ -15,7 +15,7 @@ use windlass_core::{Limits, Status};
 use windlass_noetl::Options;
 use windlass_runtime::{Engine, EngineOptions, FinalReport, Request, RunHandle, StartOptions, Tools};
 use windlass_server::auth::Keys;
-use windlass_server::workers::{Dispatcher, WorkerState, routed};
+use windlass_server::workers::{Dispatcher, WorkerState, with_remote_workers};
 use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, Running, ServerOptions, serve};
 use windlass_store::Store;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
@@ -48,7 +48,8 @@ async fn server(store: &Path, port: u16) -> Server {
     let mut languages = windlass_expr::wdl::languages();
     languages.push(Arc::new(windlass_expr::jinja::Jinja));
     languages.push(Arc::new(windlass_expr::steps::Steps));
-    let options = EngineOptions { tools: routed(&Tools::new(), &dispatcher), languages, ..EngineOptions::default() };
+    let options =
+        EngineOptions { tools: with_remote_workers(&Tools::new(), &dispatcher), languages, ..EngineOptions::default() };
     let engine = Engine::new(store.clone(), options).expect("an engine");
     let app = App::new(Parts {
         engine,
@@ -73,7 +74,7 @@ impl Server {
     }
 
     /// Whether its only worker has said that it goes.
-    fn knows_of_its_end(&self) -> bool {
+    fn worker_is_draining(&self) -> bool {
         let workers = self.app.dispatcher.list().items;
         matches!(&workers[..], [worker] if worker.state == WorkerState::Draining)
     }
@@ -145,7 +146,7 @@ fn lines(path: &Path) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_works_and_drains() {
+async fn a_worker_runs_jobs_and_drains() {
     let place = Place::new();
     let server = server(&place.path("runs"), 0).await;
     let child = worker(&place, &server.url());
@@ -166,7 +167,7 @@ async fn it_works_and_drains() {
     let mut run = server.start("b", &command).await;
     until(|| begun.exists()).await;
     terminate(&child);
-    until(|| server.knows_of_its_end()).await;
+    until(|| server.worker_is_draining()).await;
     let _left = server.start("c", "echo never").await;
     std::fs::write(&go, "").expect("written");
     assert_eq!(ended(&mut run).await.status, Status::Succeeded);
@@ -196,7 +197,7 @@ async fn a_cancel_kills_the_started_processes() {
     until(|| begun.exists()).await;
     terminate(&child);
     // Two signals at once are one to the system: the first has been heard.
-    until(|| server.knows_of_its_end()).await;
+    until(|| server.worker_is_draining()).await;
     terminate(&child);
     assert_eq!(exits(child).await, Some(0), "asked twice, it does not wait");
     until(|| server.queued() == 1).await;
@@ -206,7 +207,7 @@ async fn a_cancel_kills_the_started_processes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_it_has_done_while_the_server_was_away_is_not_done_again() {
+async fn a_result_produced_while_the_server_was_down_is_not_repeated() {
     let place = Place::new();
     let port = own_port();
     let before = server(&place.path("runs"), port).await;

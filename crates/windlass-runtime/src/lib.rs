@@ -37,4 +37,4 @@ pub use outside::{InputGate, REFERENCE, SecureInput, SecureShape, has_reference,
 pub use recovery::{RunImage, load, new_state, peek, replay_from, resolve, resolve_up_to};
 pub use report::{FinalReport, StepReport, steps_of};
 pub use tool::{CalledBy, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
-pub use workers::{Away, RunWorkers, WorkerPool};
+pub use workers::{RemoteLease, RunWorkers, WorkerPool};

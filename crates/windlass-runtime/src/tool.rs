@@ -11,7 +11,7 @@ use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, EventKind, ResumeData, TaskOutcome, TickKind, TriedBefore};
 use windlass_value::{Duration, Timestamp, Value};
 
-use crate::workers::Away;
+use crate::workers::RemoteLease;
 
 /// Something a task can call. It gets plain values, never text to be run, and gives one outcome.
 pub trait Tool: Send + Sync {
@@ -19,7 +19,7 @@ pub trait Tool: Send + Sync {
 
     /// Whether this call is done by somebody outside this process. Then nobody here shows life for it, calls it off or
     /// looks at its time: the tool does, with [`ToolCall::away`].
-    fn shows_alive(&self, _call: &ToolCall) -> bool {
+    fn runs_remotely(&self, _call: &ToolCall) -> bool {
         false
     }
 }
@@ -81,7 +81,7 @@ pub struct ToolCall {
     /// For what is to be seen outside while the tool works.
     pub publish: EventPublisher,
     /// For a tool that shows life itself: its hold on the job.
-    pub away: Option<Away>,
+    pub remote_lease: Option<RemoteLease>,
 }
 
 /// A worker's way to have events published before its result, in order. What comes after the result is refused, and told
@@ -173,7 +173,7 @@ impl ToolCall {
             tried: None,
             cancelled: CancelToken::uncancelled(),
             publish: EventPublisher::disconnected(),
-            away: None,
+            remote_lease: None,
         }
     }
 }

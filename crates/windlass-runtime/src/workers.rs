@@ -67,7 +67,7 @@ pub struct RunWorkers {
     reused: Option<Arc<ReusedResults>>,
     leases: LeaseTable,
     /// Jobs whose workers are outside this process, and want to hear when what they have reported is durable.
-    away: BTreeMap<u64, (u32, oneshot::Sender<bool>)>,
+    remote: BTreeMap<u64, (u32, oneshot::Sender<bool>)>,
     /// It is durable; what follows from it is being carried out.
     durable: Vec<(oneshot::Sender<bool>, bool)>,
 }
@@ -85,8 +85,8 @@ struct TaskLease {
 impl RunWorkers {
     pub fn new(pool: WorkerPool, run: Arc<str>, reports: mpsc::UnboundedSender<TickKind>) -> RunWorkers {
         let (definition, leases) = (Arc::default(), Arc::default());
-        let (away, durable) = (BTreeMap::new(), Vec::new());
-        RunWorkers { pool, run_tree: run.clone(), run, definition, reports, reused: None, leases, away, durable }
+        let (remote, durable) = (BTreeMap::new(), Vec::new());
+        RunWorkers { pool, run_tree: run.clone(), run, definition, reports, reused: None, leases, remote: away: remote, durable }
     }
 
     #[must_use]
@@ -167,11 +167,11 @@ impl RunWorkers {
             resumed: job.resumed,
             tried: job.tried,
             publish: EventPublisher::new(&self.reports, number, lease_epoch),
-            away: None,
+            remote_lease: None,
         };
-        if tool.shows_alive(&call) {
+        if tool.runs_remotely(&call) {
             let tool = tool.clone();
-            return self.send_away(&*tool, call, span);
+            return self.run_remotely(&*tool, call, span);
         }
         let work = match self.pool.slots.clone().try_acquire_owned() {
             Err(_) => Work::Queued(tool.clone(), Box::new(call)),
@@ -192,23 +192,23 @@ impl RunWorkers {
     }
 
     /// Somebody outside this process does it. It takes no slot: nothing is at work here.
-    fn send_away(&mut self, tool: &dyn Tool, mut call: ToolCall, span: Span) {
+    fn run_remotely(&mut self, tool: &dyn Tool, mut call: ToolCall, span: Span) {
         let (job, lease_epoch, cancelled) = (call.job, call.lease_epoch, call.cancelled.clone());
         let (sender, settled) = oneshot::channel();
         let (leases, reports) = (self.leases.clone(), self.reports.clone());
-        call.away = Some(Away { job, lease_epoch: dispatch: lease_epoch, leases: leases.clone(), reports: reports.clone(), settled });
-        if self.away.len() >= 2 * self.leases().len().max(32) {
+        call.remote_lease = Some(RemoteLease { job, lease_epoch: dispatch: lease_epoch, leases: leases.clone(), reports: reports.clone(), settled });
+        if self.remote.len() >= 2 * self.leases().len().max(32) {
             // Those that were lost, and that nobody was given again.
-            self.away.retain(|_, (_, sender)| !sender.is_closed());
+            self.remote.retain(|_, (_, sender)| !sender.is_closed());
         }
         // Before the call, which may be over at once.
-        self.away.insert(job, (lease_epoch, sender));
+        self.remote.insert(job, (lease_epoch, sender));
         self.leases().insert(job, TaskLease { lease_epoch: dispatch: lease_epoch, last_heartbeat: None, cancelled, task: None });
         match span.in_scope(|| begin(tool, call)) {
             ControlFlow::Break(outcome) => send_report_and_end_lease(&leases, &reports, job, lease_epoch, outcome),
             ControlFlow::Continue(called) => {
-                let held = async move { send_report_and_end_lease(&leases, &reports, job, lease_epoch, called.await) };
-                let task = tokio::spawn(held.instrument(span)).abort_handle();
+                let remote_call = async move { send_report_and_end_lease(&leases, &reports, job, lease_epoch, called.await) };
+                let task = tokio::spawn(remote_call.instrument(span)).abort_handle();
                 if let Some(lease) = self.leases().get_mut(&job) {
                     lease.task = Some(task);
                 }
@@ -219,8 +219,8 @@ impl RunWorkers {
     /// A report has been reduced and is durable.
     pub(crate) fn finalize(&mut self, step: Finalized) {
         // Workers in this process need not hear of it.
-        if self.away.get(&step.job).is_some_and(|(lease_epoch, _)| *lease_epoch == step.lease_epoch)
-            && let Some((_, sender)) = self.away.remove(&step.job)
+        if self.remote.get(&step.job).is_some_and(|(lease_epoch, _)| *lease_epoch == step.lease_epoch)
+            && let Some((_, sender)) = self.remote.remove(&step.job)
         {
             self.durable.push((sender, step.accepted));
         }
@@ -269,7 +269,7 @@ impl Drop for RunWorkers {
 }
 
 /// The hold on a job of somebody outside this process.
-pub struct Away {
+pub struct RemoteLease {
     job: u64,
     lease_epoch: u32,
     leases: LeaseTable,
@@ -277,7 +277,7 @@ pub struct Away {
     settled: oneshot::Receiver<bool>,
 }
 
-impl Away {
+impl RemoteLease {
     /// Whoever had it has been silent for too long, or gives it back: the same task, with the same key and the next epoch,
     /// is for another. The call goes no further.
     pub fn revoke(&self) {

@@ -55,15 +55,15 @@ struct GuardedTool {
 }
 
 impl Tool for GuardedTool {
-    fn shows_alive(&self, call: &ToolCall) -> bool {
-        self.tool.shows_alive(call)
+    fn runs_remotely(&self, call: &ToolCall) -> bool {
+        self.tool.runs_remotely(call)
     }
 
     fn call(&self, mut call: ToolCall) -> ToolFuture {
         let inner = self.edge.0.clone();
         let mut opened = OpenedSecrets::default();
         if has_reference(&call.input) {
-            let prepared = match self.tool.shows_alive(&call) {
+            let prepared = match self.tool.runs_remotely(&call) {
                 true => {
                     call.sealed_by = inner.fingerprint_if_sealed(&call.input, &call.run_tree);
                     Ok(call.input.clone())

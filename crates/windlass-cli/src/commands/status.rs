@@ -40,7 +40,7 @@ pub(crate) fn status(global: &Global, args: &args::Status) -> Result<Exit, Failu
         return show_quarantined(global, &*store, &row, &why);
     }
     let seen = image::load(&*store, &row.run, &settings.limits)?;
-    let workers = waits_for_worker(global, &seen);
+    let workers = fetch_waiting_tasks(global, &seen);
     let view = View::of(&*store, &seen, workers)?;
     match global.json {
         true => out::print_json(&view.to_value(&*store)?)?,
@@ -100,11 +100,11 @@ struct View<'a> {
     /// While it is pending.
     queue_position: Option<QueuePositionInfo>,
     /// What workers must have for tasks that none has taken, as the server says.
-    workers: Vec<Json>,
+    waiting_tasks: Vec<Json>,
 }
 
 impl<'a> View<'a> {
-    fn of(store: &dyn Store, seen: &'a Seen, workers: Vec<Json>) -> Result<View<'a>, Failure> {
+    fn of(store: &dyn Store, seen: &'a Seen, waiting_tasks: Vec<Json>) -> Result<View<'a>, Failure> {
         let state = &seen.image.state;
         let status = status_of(&seen.row, state);
         let owner = live_owner(store, &seen.row)?;
@@ -113,7 +113,7 @@ impl<'a> View<'a> {
             pause_tree(&mut frames);
         }
         let queue_position = find_queue_position(store, &seen.row, &seen.program.plan)?;
-        Ok(View { seen, status, owner, frames, now: now_of(&seen.row, state.now), queue_position: turn: queue_position, workers })
+        Ok(View { seen, status, owner, frames, now: now_of(&seen.row, state.now), queue_position: turn: queue_position, waiting_tasks: workers: waiting_tasks })
     }
 
     fn show(&self, global: &Global, store: &dyn Store) -> Result<String, Failure> {
@@ -130,7 +130,7 @@ impl<'a> View<'a> {
         lines.push(format!("Running for: {}", text::span(self.now.since(row.created_at))));
         lines.extend(text::usage(&self.usage()).map(|used| format!("Used: {used}")));
         lines.extend(self.queue_position.iter().map(|queue_position| queue_position.note.replacen("waits", "Waiting", 1)));
-        lines.extend(self.workers.iter().map(worker_line));
+        lines.extend(self.waiting_tasks.iter().map(worker_line));
         lines.extend(self.waits(global));
         if !self.frames.is_empty() {
             lines.push(String::new());
@@ -213,14 +213,14 @@ impl<'a> View<'a> {
             ("current", tree_value(&self.frames, self.now)),
             ("steps", Value::map(shown)),
         ];
-        let workers = windlass_value::to_value(&self.workers).unwrap_or_default();
-        let workers = Some(("waits_for_worker", workers)).filter(|_| !self.workers.is_empty());
+        let workers = windlass_value::to_value(&self.waiting_tasks).unwrap_or_default();
+        let workers = Some(("waits_for_worker", workers)).filter(|_| !self.waiting_tasks.is_empty());
         Ok(Value::object(facts.into_iter().chain(queue_position).chain(workers)))
     }
 }
 
 /// Which tasks no worker has taken is known to the server of the store alone. One that says nothing keeps nobody waiting.
-fn waits_for_worker(global: &Global, seen: &Seen) -> Vec<Json> {
+fn fetch_waiting_tasks(global: &Global, seen: &Seen) -> Vec<Json> {
     if seen.image.state.jobs.is_empty() {
         return Vec::new();
     }

@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::host::{self, Interrupts};
 use crate::out;
 use crate::tools;
-use crate::worker::{Client, Worker, token};
+use crate::worker::{Client, RemoteWorker, token};
 
 /// Does jobs for a server until it is stopped.
 pub(crate) fn worker(global: &Global, args: &args::Worker) -> Result<Exit, Failure> {
@@ -51,7 +51,7 @@ pub(crate) fn worker(global: &Global, args: &args::Worker) -> Result<Exit, Failu
             wait_ms: 0,
         };
         let secrets = Redactor::from_secrets([&token]);
-        let worker = Arc::new(Worker::new(client, tools, ask, secrets, limits));
+        let worker = Arc::new(RemoteWorker::new(client, tools, ask, secrets, limits));
         worker.run(&mut interrupts, Duration::from_secs(args.drain_seconds)).await
     })
 }

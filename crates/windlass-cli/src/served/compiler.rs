@@ -86,7 +86,7 @@ impl Compiler for CatalogCompiler {
             let problem = Diagnostic::error(LITERAL_SECRET, Span::new(at, at + name.len()), message);
             found.push(problem.hint("what is registered is kept and shown: no secret may stand in it"));
         }
-        for (tool, span) in self.off(&plan) {
+        for (tool, span) in self.remote_tools(&plan) {
             found.push(needs_worker(&tool, span));
         }
         unset_credentials(&source, &self.settings).into_iter().for_each(|warning| found.push(warning));
@@ -144,7 +144,7 @@ impl CatalogCompiler {
     }
 
     /// Each tool that is off here, and where it is first used.
-    fn off(&self, plan: &Plan) -> Vec<(Arc<str>, SourceSpan)> {
+    fn remote_tools(&self, plan: &Plan) -> Vec<(Arc<str>, SourceSpan)> {
         let mut found: Vec<(Arc<str>, SourceSpan)> = Vec::new();
         for node in &plan.nodes {
             let NodeKind::Pipeline(pipeline) = &node.kind else { continue };

@@ -37,14 +37,14 @@ pub(crate) fn server_tools(settings: &Settings) -> Result<ServerTools, Failure> 
     };
     let all = tools::tools_within(settings, outbound, &manners)?;
     let remote: Vec<String> =
-        tools::names().into_iter().filter(|name| !is_on(settings, name)).map(str::to_owned).collect();
+        tools::names().into_iter().filter(|name| !runs_in_server(settings, name)).map(str::to_owned).collect();
     let tools = all.only(|name| !remote.iter().any(|off| off == name));
     let (edge, gate) = (secrets::edge(settings)?, Arc::new(secrets::sealer(settings)));
     Ok(ServerTools { tools, remote, edge, gate })
 }
 
 /// Whether a tool of the program runs in the server itself.
-fn is_on(settings: &Settings, name: &str) -> bool {
+fn runs_in_server(settings: &Settings, name: &str) -> bool {
     SAFE.contains(&name) || settings.server.tools.iter().any(|on| on == name)
 }
 

@@ -14,7 +14,7 @@ use windlass_runtime::{Engine, EngineOptions, InputGate, Tools};
 use windlass_server::auth::tokens::Secret;
 use windlass_server::auth::{Keys, first_token};
 use windlass_server::catalog::Definitions;
-use windlass_server::workers::{Dispatcher, routed};
+use windlass_server::workers::{Dispatcher, with_remote_workers};
 use windlass_server::{App, Compiler, Parts, Running, ServerOptions, StartError, audit::Audit};
 use windlass_store::{CommitHook, MemoryStore, Store};
 use windlass_store_sqlite::SqliteOptions;
@@ -92,7 +92,7 @@ impl Base {
         };
         let dispatcher = Arc::new(Dispatcher::new(options.lease));
         let engine = EngineOptions {
-            tools: edge.around(routed(tools, &dispatcher)),
+            tools: edge.around(with_remote_workers(tools, &dispatcher)),
             gate: Some(gate),
             languages: crate::dialects::languages(),
             limits: settings.limits.clone(),

@@ -31,7 +31,7 @@ const MAX_HEARTBEAT_WAIT: Duration = Duration::from_secs(2);
 /// Between two tries while the server is away.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
-pub(crate) struct Worker {
+pub(crate) struct RemoteWorker {
     client: Client,
     tools: Tools,
     /// What it says of itself.
@@ -60,9 +60,9 @@ struct HeldLease {
     lost: CancelToken,
 }
 
-impl Worker {
-    pub(crate) fn new(client: Client, tools: Tools, ask: Ask, redaction: Redactor, limits: ProcessLimits) -> Worker {
-        Worker {
+impl RemoteWorker {
+    pub(crate) fn new(client: Client, tools: Tools, ask: Ask, redaction: Redactor, limits: ProcessLimits) -> RemoteWorker {
+        RemoteWorker {
             client,
             tools,
             ask,

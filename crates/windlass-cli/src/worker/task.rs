@@ -11,13 +11,13 @@ use windlass_runtime::{CalledBy, EventPublisher, ToolCall};
 use windlass_server::workers::{Complete, Fail, LeasedJob, Progress, Taken};
 
 use super::client::Trouble;
-use super::{Backoff, HeldLease, SLACK, Worker, why};
+use super::{Backoff, HeldLease, SLACK, RemoteWorker, why};
 use crate::out;
 
 /// How long a result waits for the task's last events.
 const EVENTS_WITHIN: Duration = Duration::from_secs(5);
 
-impl Worker {
+impl RemoteWorker {
     /// Until the pipeline ends, or goes on elsewhere.
     pub(super) async fn work(self: Arc<Self>, job: LeasedJob) {
         let id = (job.run.clone(), job.job);
@@ -68,7 +68,7 @@ impl Worker {
             tried: job.tried.clone(),
             cancelled: lease.cancelled.clone(),
             publish,
-            away: None,
+            remote_lease: None,
         };
         // In a task of its own: a defect of the tool ends that, not the worker.
         let mut running = Aborting(tokio::spawn(tool.call(call)));

@@ -106,7 +106,7 @@ fn python() -> &'static str {
 const AGENTS: &str = "name: crew\nagents: {a: {description: d, prompt: x, model: house/m}}\nsteps: [{id: s, agent: a, instructions: y}]\n";
 
 /// A worker with credentials of its own, behind a wire on which everything is seen.
-fn plant(place: &Place, service: &Echo, server: &Served, token: &str, key: &str) -> (Process, Wire) {
+fn start_remote_worker(place: &Place, service: &Echo, server: &Served, token: &str, key: &str) -> (Process, Wire) {
     place.write(
         "windlass.toml",
         format!(
@@ -212,7 +212,7 @@ fn no_secret_leaves_its_tool() {
         std::fs::read_to_string(place.path(".windlass/seal.key")).expect("there were references").trim().to_owned();
     let made = server.json("POST", "/api/v1/tokens", Some(&json!({ "name": "plant", "scopes": ["work"] }))).1;
     let token = made["token"].as_str().or(made["secret"].as_str()).expect("a token").to_owned();
-    let (working, wire) = plant(&far, &service, &server, &token, &key);
+    let (working, wire) = start_remote_worker(&far, &service, &server, &token, &key);
     let labels = json!({ "at": "plant" });
     server.register_for("far_tools", &loops(&url), &labels);
     server.register_for("far_book", &playbook("far_book", &http(&url, "plant_api")), &labels);

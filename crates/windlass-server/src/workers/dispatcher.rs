@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use windlass_core::TaskOutcome;
-use windlass_runtime::{Away, EventPublisher, ToolCall, real_now};
+use windlass_runtime::{RemoteLease, EventPublisher, ToolCall, real_now};
 use windlass_tools::Redactor;
 use windlass_value::Timestamp;
 
@@ -64,7 +64,7 @@ pub(super) struct Entry {
     pub queued_at: Timestamp,
     pub cancelled: bool,
     pub publish: EventPublisher,
-    pub away: Option<Away>,
+    pub away: Option<RemoteLease>,
     pub result: Option<oneshot::Sender<TaskOutcome>>,
     /// Wakes the engine's end: there is another time to look at.
     pub changed: Arc<Notify>,
@@ -268,7 +268,7 @@ impl Dispatcher {
             Stage::AwaitingRejoin(_) => state.workers.iter().for_each(|(_, worker)| worker.told.notify_one()),
             Stage::Leased(_) => {}
         }
-        let (publish, away) = (call.publish, call.away);
+        let (publish, away) = (call.publish, call.remote_lease);
         let entry = Entry {
             job: Arc::new(job),
             kind,
@@ -354,7 +354,7 @@ pub(super) enum Look {
     Waits,
     Until(Instant),
     TimedOut,
-    LeaseExpired(Away),
+    LeaseExpired(RemoteLease),
     /// It has been reported, or another epoch is there.
     Gone,
 }

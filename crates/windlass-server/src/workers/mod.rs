@@ -17,7 +17,7 @@ mod wire;
 pub use dispatcher::Dispatcher;
 pub(crate) use dispatcher::Refused;
 pub(crate) use registry::WorkerKey;
-pub use remote::routed;
+pub use remote::with_remote_workers;
 pub(crate) use speech::is_engine_event;
 pub use wire::{
     Ask, Complete, Fail, Failure, Heard, Heartbeat, LeaseInfo, Labels, LeaseRef, Leased, LeasedJob, Leave, Progress,

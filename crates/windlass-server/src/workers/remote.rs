@@ -9,29 +9,29 @@ use windlass_runtime::{CancelToken, Tool, ToolCall, ToolFuture, Tools};
 use super::dispatcher::{Dispatcher, Look, Offer};
 
 /// A tool that runs here, elsewhere, or both.
-pub(crate) struct RemoteTool {
-    here: Option<Arc<dyn Tool>>,
+pub(crate) struct WorkerTool {
+    local_tool: Option<Arc<dyn Tool>>,
     dispatcher: Arc<Dispatcher>,
 }
 
 /// The tools of a server: what is at hand is done here unless the definition has labels; all else is for workers.
-pub fn routed(here: &Tools, dispatcher: &Arc<Dispatcher>) -> Tools {
-    let route = |here: Option<Arc<dyn Tool>>| Arc::new(RemoteTool { here, dispatcher: dispatcher.clone() });
-    let names: Vec<&str> = here.names().collect();
-    let tools = names.iter().fold(Tools::new(), |tools, name| tools.with_shared(name, route(here.get(name).cloned())));
+pub fn with_remote_workers(local_tools: &Tools, dispatcher: &Arc<Dispatcher>) -> Tools {
+    let route = |local_tool: Option<Arc<dyn Tool>>| Arc::new(WorkerTool { local_tool: here: local_tool, dispatcher: dispatcher.clone() });
+    let names: Vec<&str> = local_tools.names().collect();
+    let tools = names.iter().fold(Tools::new(), |tools, name| tools.with_shared(name, route(local_tools.get(name).cloned())));
     tools.with_others(route(None))
 }
 
-impl RemoteTool {
+impl WorkerTool {
     fn local(&self, call: &ToolCall) -> Option<&Arc<dyn Tool>> {
-        self.here.as_ref().filter(|_| call.definition.labels.is_empty())
+        self.local_tool.as_ref().filter(|_| call.definition.labels.is_empty())
     }
 }
 
-impl Tool for RemoteTool {
+impl Tool for WorkerTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
-        if let Some(here) = self.local(&call) {
-            return here.call(call);
+        if let Some(tool) = self.local(&call) {
+            return tool.call(call);
         }
         let cancelled = call.cancelled.clone();
         // At once, not when it is looked at first: whoever has just reported gets the next task with the answer.
@@ -39,7 +39,7 @@ impl Tool for RemoteTool {
         Box::pin(Waiting { dispatcher: self.dispatcher.clone(), offer, cancelled }.outcome())
     }
 
-    fn shows_alive(&self, call: &ToolCall) -> bool {
+    fn runs_remotely(&self, call: &ToolCall) -> bool {
         self.local(call).is_none()
     }
 }

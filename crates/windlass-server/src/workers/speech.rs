@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use windlass_core::{SuspendedOn, EventKind, TaskOutcome};
-use windlass_runtime::Away;
+use windlass_runtime::RemoteLease;
 
 use super::dispatcher::{Dispatcher, Poll, Refused, Reported, Stage, State};
 use super::queue::JobId;
@@ -231,10 +231,10 @@ impl Dispatcher {
     pub(crate) fn leave(&self, who: &WorkerKey) {
         let mut state = self.state();
         let held = state.workers.get(who).map(|worker| worker.leased_jobs.clone()).unwrap_or_default();
-        let lost: Vec<Away> = held.iter().filter_map(|id| state.drop_entry(id)?.away).collect();
+        let lost: Vec<RemoteLease> = held.iter().filter_map(|id| state.drop_entry(id)?.away).collect();
         state.workers.leave(who);
         drop(state);
-        lost.iter().for_each(Away::revoke);
+        lost.iter().for_each(RemoteLease::revoke);
     }
 }
 
@@ -248,7 +248,7 @@ struct LeaseBatch {
 }
 
 enum Accepted {
-    Now(Away),
+    Now(RemoteLease),
     /// It was said before, and the answer was lost.
     Repeated(Option<Arc<LeasedJob>>),
 }

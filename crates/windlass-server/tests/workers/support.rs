@@ -17,7 +17,7 @@ use windlass_expr::wdl;
 use windlass_runtime::{Engine, EngineOptions, FinalReport, RunHandle, StartOptions, Tools, codec};
 use windlass_server::auth::tokens::{self, Wanted};
 use windlass_server::auth::{Keys, Scope};
-use windlass_server::workers::{Dispatcher, routed};
+use windlass_server::workers::{Dispatcher, with_remote_workers};
 use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, ServerOptions, router};
 use windlass_store::{CommitHook, MemoryStore, Store, StoreRead};
 use windlass_syntax::Report;
@@ -73,7 +73,7 @@ fn with_keys(store: Arc<MemoryStore>, commit_hook: Option<CommitHook>, lease: Du
     let dispatcher = Arc::new(Dispatcher::new(lease));
     let here = Tools::new().with_fn("here", |_| async { TaskOutcome::success("here") });
     let options = EngineOptions {
-        tools: routed(&here, &dispatcher),
+        tools: with_remote_workers(&here, &dispatcher),
         languages: wdl::languages(),
         limits: Limits::default(),
         adopt: true,

@@ -164,20 +164,20 @@ fn a_default_is_a_reference_of_each_run() {
 }
 
 /// A tool of somebody elsewhere: what it is given, and what the one who does it makes of that with this key.
-async fn elsewhere(input: &str, key: Option<[u8; 32]>) -> (Option<Arc<str>>, String, TaskOutcome) {
-    struct Remote(Arc<std::sync::Mutex<Option<ToolCall>>>);
-    impl Tool for Remote {
+async fn call_remotely(input: &str, key: Option<[u8; 32]>) -> (Option<Arc<str>>, String, TaskOutcome) {
+    struct FakeRemoteTool(Arc<std::sync::Mutex<Option<ToolCall>>>);
+    impl Tool for FakeRemoteTool {
         fn call(&self, call: ToolCall) -> ToolFuture {
             *self.0.lock().unwrap() = Some(call);
             Box::pin(std::future::ready(TaskOutcome::success(Value::Null)))
         }
 
-        fn shows_alive(&self, _: &ToolCall) -> bool {
+        fn runs_remotely(&self, _: &ToolCall) -> bool {
             true
         }
     }
     let given: Arc<std::sync::Mutex<Option<ToolCall>>> = Arc::default();
-    let server = boundary(&[]).around(Tools::new().with("t", Remote(given.clone())));
+    let server = boundary(&[]).around(Tools::new().with("t", FakeRemoteTool(given.clone())));
     server.get("t").unwrap().call(ToolCall::alone(Value::from(input))).await;
     let handed = given.lock().unwrap().take().unwrap();
     assert_eq!(handed.input, Value::from(input), "it is opened there");
@@ -197,16 +197,16 @@ async fn elsewhere(input: &str, key: Option<[u8; 32]>) -> (Option<Arc<str>>, Str
 #[tokio::test]
 async fn a_worker_without_the_seal_key_fails_and_does_not_call_the_tool() {
     let own = seals().seal("run", "api", "token").unwrap();
-    let (mark, saw, _) = elsewhere(&own, Some([7; 32])).await;
+    let (mark, saw, _) = call_remotely(&own, Some([7; 32])).await;
     assert_eq!((mark.is_some(), saw), (true, format!("\"{SECRET}\"")));
     for (key, why) in [(None, "has no key"), (Some([8; 32]), "is not that of the server")] {
-        let (_, saw, outcome) = elsewhere(&format!("Bearer {own}"), key).await;
+        let (_, saw, outcome) = call_remotely(&format!("Bearer {own}"), key).await;
         let error = outcome.error.unwrap();
         assert_eq!((saw.as_str(), &*error.code), ("", "NoSealKey"));
         assert!(error.message.contains(why) && error.hint.is_some_and(|hint| hint.contains("WINDLASS_SEAL_KEY")));
         // What is no reference of this run is a text for everybody.
         let foreign = seals().seal("other", "api", "token").unwrap();
-        let (mark, saw, _) = elsewhere(&foreign, key).await;
+        let (mark, saw, _) = call_remotely(&foreign, key).await;
         assert_eq!((mark, saw), (None, format!("\"{foreign}\"")));
     }
 }
