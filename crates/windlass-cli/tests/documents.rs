@@ -66,7 +66,7 @@ fn commands(block: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_worker_by_hand() {
+fn the_documented_worker_protocol_works() {
     let place = Place::new();
     place.write("windlass.toml", blocks(WORKERS, "## Which jobs go where", "toml")[0]);
     let server = Served::start(&place, &[], &[]);

@@ -11,7 +11,7 @@ mod effects;
 mod encoding;
 mod event_forms;
 mod forks;
-mod forms;
+mod approval_forms;
 mod impossible;
 mod inner;
 mod laws;

@@ -69,7 +69,7 @@ pub struct RunWorkers {
     /// Jobs whose workers are outside this process, and want to hear when what they have reported is durable.
     remote: BTreeMap<u64, (u32, oneshot::Sender<bool>)>,
     /// It is durable; what follows from it is being carried out.
-    durable: Vec<(oneshot::Sender<bool>, bool)>,
+    acknowledgements: Vec<(oneshot::Sender<bool>, bool)>,
 }
 
 type LeaseTable = Arc<Mutex<BTreeMap<u64, TaskLease>>>;
@@ -85,8 +85,8 @@ struct TaskLease {
 impl RunWorkers {
     pub fn new(pool: WorkerPool, run: Arc<str>, reports: mpsc::UnboundedSender<TickKind>) -> RunWorkers {
         let (definition, leases) = (Arc::default(), Arc::default());
-        let (remote, durable) = (BTreeMap::new(), Vec::new());
-        RunWorkers { pool, run_tree: run.clone(), run, definition, reports, reused: None, leases, remote: away: remote, durable }
+        let (remote, acknowledgements) = (BTreeMap::new(), Vec::new());
+        RunWorkers { pool, run_tree: run.clone(), run, definition, reports, reused: None, leases, remote: away: remote, acknowledgements: durable: acknowledgements }
     }
 
     #[must_use]
@@ -194,9 +194,9 @@ impl RunWorkers {
     /// Somebody outside this process does it. It takes no slot: nothing is at work here.
     fn run_remotely(&mut self, tool: &dyn Tool, mut call: ToolCall, span: Span) {
         let (job, lease_epoch, cancelled) = (call.job, call.lease_epoch, call.cancelled.clone());
-        let (sender, settled) = oneshot::channel();
+        let (sender, accepted) = oneshot::channel();
         let (leases, reports) = (self.leases.clone(), self.reports.clone());
-        call.remote_lease = Some(RemoteLease { job, lease_epoch: dispatch: lease_epoch, leases: leases.clone(), reports: reports.clone(), settled });
+        call.remote_lease = Some(RemoteLease { job, lease_epoch: dispatch: lease_epoch, leases: leases.clone(), reports: reports.clone(), accepted: settled: accepted });
         if self.remote.len() >= 2 * self.leases().len().max(32) {
             // Those that were lost, and that nobody was given again.
             self.remote.retain(|_, (_, sender)| !sender.is_closed());
@@ -222,13 +222,13 @@ impl RunWorkers {
         if self.remote.get(&step.job).is_some_and(|(lease_epoch, _)| *lease_epoch == step.lease_epoch)
             && let Some((_, sender)) = self.remote.remove(&step.job)
         {
-            self.durable.push((sender, step.accepted));
+            self.acknowledgements.push((sender, step.accepted));
         }
     }
 
     /// What followed from it has been handed out.
-    pub(crate) fn settled(&mut self) {
-        for (sender, counts) in self.durable.drain(..) {
+    pub(crate) fn acknowledge(&mut self) {
+        for (sender, counts) in self.acknowledgements.drain(..) {
             // Whoever has reported may have gone.
             let _ = sender.send(counts);
         }
@@ -274,7 +274,7 @@ pub struct RemoteLease {
     lease_epoch: u32,
     leases: LeaseTable,
     reports: mpsc::UnboundedSender<TickKind>,
-    settled: oneshot::Receiver<bool>,
+    accepted: oneshot::Receiver<bool>,
 }
 
 impl RemoteLease {
@@ -295,8 +295,8 @@ impl RemoteLease {
 
     /// What was reported is durable, and the job's next task has been handed out if there is one yet. Whether it counted;
     /// None if the run has left this process before.
-    pub async fn settled(self) -> Option<bool> {
-        self.settled.await.ok()
+    pub async fn wait_accepted(self) -> Option<bool> {
+        self.accepted.await.ok()
     }
 }
 

@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use windlass_runtime::EngineStats;
 
 use crate::App;
-use crate::workers::{WorkerState, Workers};
+use crate::workers::{WorkerState, WorkerList};
 
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -164,7 +164,7 @@ fn method_label(method: &Method) -> &'static str {
 struct MetricsSnapshot {
     engine: EngineStats,
     audit: crate::audit::AuditStats,
-    workers: Workers,
+    workers: WorkerList,
     expired: BTreeMap<Arc<str>, u64>,
 }
 

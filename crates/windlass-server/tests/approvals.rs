@@ -9,12 +9,12 @@ use common::{HANG, Reply, World, request};
 use serde_json::{Value as Json, json};
 use windlass_tools::approval;
 
-const ASKS: &str = r#"{"name": "asks", "actions": {
+const APPROVAL_FLOW: &str = r#"{"name": "asks", "actions": {
     "each": {"type": "foreach", "foreach": ["a", "b"], "actions": {
         "ask": {"type": "approval", "inputs": {"title": "Go on with @{item()}?", "schema": {"type": "object",
             "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}}, "limit": {"timeout": "PT1H"}}}}}}"#;
 
-async fn asked(world: &World, count: usize) -> Json {
+async fn wait_for_approvals(world: &World, count: usize) -> Json {
     let begun = Instant::now();
     loop {
         let seen = world.get("/api/v1/approvals").await.is(200);
@@ -27,11 +27,11 @@ async fn asked(world: &World, count: usize) -> Json {
 }
 
 #[tokio::test]
-async fn one_question_has_one_answer_that_fits() {
+async fn an_approval_has_one_valid_answer() {
     let world = World::new();
-    world.register(ASKS).await;
+    world.register(APPROVAL_FLOW).await;
     world.start("asks", "r1").await;
-    let seen = asked(&world, 2).await;
+    let seen = wait_for_approvals(&world, 2).await;
     let first = &seen["items"][0];
     assert_eq!(
         (&first["run"], &first["path"], &first["title"]),
@@ -57,7 +57,7 @@ async fn one_question_has_one_answer_that_fits() {
     // Somebody looks now, and answers when the run has an answer.
     let late = approval::find(&*world.store, "r1", Some("each[1].ask")).expect("asked");
     world.post(path, json!({"data": {"approved": true}})).await.is(202);
-    asked(&world, 1).await;
+    wait_for_approvals(&world, 1).await;
     for approved in [false, true] {
         let data = windlass_value::Value::object([("approved", windlass_value::Value::from(approved))]);
         let refused = late.answer(&*world.store, data).await.expect_err("it is answered");
@@ -67,16 +67,16 @@ async fn one_question_has_one_answer_that_fits() {
     let ended = world.until_status("r1", "succeeded").await;
     assert_eq!(ended["steps"]["each"]["output"], json!([{"ask": {"approved": false}}, {"ask": {"approved": true}}]));
     world.post(path, json!({"data": {"approved": true}})).await.is(409);
-    assert_eq!(asked(&world, 0).await["next"], Json::Null);
+    assert_eq!(wait_for_approvals(&world, 0).await["next"], Json::Null);
 }
 
 /// Whoever has not heard the answer asks again, and hears what was answered.
 #[tokio::test]
 async fn the_same_answer_under_the_same_key_is_an_idempotent_repeat() {
     let world = World::new();
-    world.register(ASKS).await;
+    world.register(APPROVAL_FLOW).await;
     world.start("asks", "r1").await;
-    asked(&world, 2).await;
+    wait_for_approvals(&world, 2).await;
     let answer = async |path: &str, key: &str, approved: bool| -> Reply {
         let body = json!({"data": {"approved": approved}});
         let mut request = request(Method::POST, &format!("/api/v1/runs/r1/approvals/{path}"), Some(body));
@@ -85,7 +85,7 @@ async fn the_same_answer_under_the_same_key_is_an_idempotent_repeat() {
     };
     let (first, second) = ("each%5B0%5D.ask", "each%5B1%5D.ask");
     answer(first, "k1", true).await.is(202);
-    asked(&world, 1).await;
+    wait_for_approvals(&world, 1).await;
     assert_eq!(answer(first, "k1", true).await.is(202)["answer"], "repeated", "the run has taken it");
     // Another body, key or question is another call.
     answer(first, "k1", false).await.is(404);
@@ -111,7 +111,7 @@ async fn nobody_answers_before_they_are_asked() {
     world.until_status("r1", "waiting").await;
     world.post("/api/v1/runs/r1/signal", json!({"name": "ask", "data": {"approved": "yes"}})).await.is(202);
     world.post("/api/v1/runs/r1/signal", json!({"name": "go"})).await.is(202);
-    asked(&world, 1).await;
+    wait_for_approvals(&world, 1).await;
     world.post("/api/v1/runs/r1/approvals/ask", json!({"data": {"approved": true}})).await.is(202);
     world.until_status("r1", "succeeded").await;
     let run = world.get("/api/v1/runs/r1").await.is(200).to_string();

@@ -3,7 +3,7 @@
 //! Interpreters are kept: a call writes one line to one and reads one line back. What the code prints is caught apart. An
 //! interpreter whose call is given up is killed with all that it has started.
 
-mod answer;
+mod protocol;
 mod pool;
 
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl Tool for PythonTool {
         let pool = self.0.clone();
         Box::pin(async move {
             let outcome = run(&pool, &call).await.unwrap_or_else(TaskOutcome::failure);
-            if outcome.facts.is_null() { answer::with_no_exception(outcome) } else { outcome }
+            if outcome.facts.is_null() { protocol::with_no_exception(outcome) } else { outcome }
         })
     }
 }
@@ -118,11 +118,11 @@ async fn run(pool: &Pool, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
     let code = input.text("code")?.filter(|code| !code.trim().is_empty());
     let code = code.ok_or_else(|| bad("`python` has no `code` to run"))?;
     let limit = input.limit(call, pool.options.default_timeout)?;
-    let mark = answer::Mark::new();
-    let request = answer::request(&mark, code, input.object("libs")?, input.object("args")?, input.object("input")?);
+    let mark = protocol::CallToken::new();
+    let request = protocol::request(&mark, code, input.object("libs")?, input.object("args")?, input.object("input")?);
     match run_with_limit(call, limit, pool.ask(&mark, request)).await {
         Err(stopped) => Err(stopped.error("the Python code")),
-        Ok(Ok(line)) => answer::outcome(&line),
+        Ok(Ok(line)) => protocol::outcome(&line),
         Ok(Err(broken)) => Err(pool_error(pool, broken)),
     }
 }

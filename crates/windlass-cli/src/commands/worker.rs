@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_runtime::new_run_id;
-use windlass_server::workers::{Ask, Labels};
+use windlass_server::workers::{LeaseRequest, Labels};
 use windlass_syntax::did_you_mean;
 use windlass_tools::Redactor;
 
@@ -40,7 +40,7 @@ pub(crate) fn worker(global: &Global, args: &args::Worker) -> Result<Exit, Failu
         };
         let name = args.name.clone().unwrap_or_else(machine);
         out::note(&format!("{name}: {} at a time of {}", args.slots, offered.join(", ")));
-        let ask = Ask {
+        let poll_request = LeaseRequest {
             worker: new_run_id(),
             name,
             tools: offered,
@@ -51,7 +51,7 @@ pub(crate) fn worker(global: &Global, args: &args::Worker) -> Result<Exit, Failu
             wait_ms: 0,
         };
         let secrets = Redactor::from_secrets([&token]);
-        let worker = Arc::new(RemoteWorker::new(client, tools, ask, secrets, limits));
+        let worker = Arc::new(RemoteWorker::new(client, tools, poll_request, secrets, limits));
         worker.run(&mut interrupts, Duration::from_secs(args.drain_seconds)).await
     })
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use windlass_core::ProcessLimits;
 use windlass_runtime::{CancelToken, Tools};
-use windlass_server::workers::{Ask, Heard, Heartbeat, LeaseRef, Leased, LeasedJob, Leave};
+use windlass_server::workers::{LeaseRequest, HeartbeatResponse, HeartbeatRequest, LeaseRef, LeaseResponse, LeasedJob, LeaveRequest};
 use windlass_tools::Redactor;
 
 pub(crate) use client::{Client, Trouble, line_of, token};
@@ -23,7 +23,7 @@ use crate::host::Interrupts;
 use crate::out;
 
 /// How long a request for jobs may wait at the server.
-const POLL: Duration = Duration::from_secs(20);
+const POLL_TIME: Duration = Duration::from_secs(20);
 /// What an answer may take beyond that.
 const SLACK: Duration = Duration::from_secs(15);
 /// A heartbeat waits for news no longer than this, so that new jobs are soon part of it.
@@ -35,7 +35,7 @@ pub(crate) struct RemoteWorker {
     client: Client,
     tools: Tools,
     /// What it says of itself.
-    ask: Ask,
+    poll_request: LeaseRequest,
     /// Struck out of all that it says.
     redaction: Redactor,
     limits: ProcessLimits,
@@ -61,11 +61,11 @@ struct HeldLease {
 }
 
 impl RemoteWorker {
-    pub(crate) fn new(client: Client, tools: Tools, ask: Ask, redaction: Redactor, limits: ProcessLimits) -> RemoteWorker {
+    pub(crate) fn new(client: Client, tools: Tools, poll_request: LeaseRequest, redaction: Redactor, limits: ProcessLimits) -> RemoteWorker {
         RemoteWorker {
             client,
             tools,
-            ask,
+            poll_request: ask: poll_request,
             redaction: secrets: redaction,
             limits,
             leases: Mutex::default(),
@@ -90,9 +90,9 @@ impl RemoteWorker {
         drain_for: Duration,
     ) -> Result<Exit, Failure> {
         let heartbeats = tokio::spawn(self.clone().send_heartbeats());
-        let mut taking = Box::pin(self.clone().take_jobs());
+        let mut polling = Box::pin(self.clone().take_jobs());
         let mut stopped = tokio::select! {
-            taken = &mut taking => Some(taken),
+            taken = &mut polling => Some(taken),
             () = interrupts.next() => None,
         };
         self.draining.store(true, Ordering::SeqCst);
@@ -107,7 +107,7 @@ impl RemoteWorker {
             if stopped.is_none() {
                 // The server answers whoever waits, once it knows: nothing is given to nobody.
                 let _ = self.heartbeat(Duration::ZERO).await;
-                stopped = Some(tokio::time::timeout(MAX_HEARTBEAT_WAIT, &mut taking).await.unwrap_or(Ok(())));
+                stopped = Some(tokio::time::timeout(MAX_HEARTBEAT_WAIT, &mut polling).await.unwrap_or(Ok(())));
             }
             self.all_ended().await;
         };
@@ -121,9 +121,9 @@ impl RemoteWorker {
         for lease in self.leases().values() {
             lease.lost.cancel();
         }
-        let leave = Leave { worker: self.ask.worker.clone() };
-        let left: Result<(), Trouble> = self.client.post("leave", &leave, Duration::from_secs(5)).await;
-        if let Err(trouble @ Trouble::Away(_)) = left {
+        let deregistration = LeaveRequest { worker: self.poll_request.worker.clone() };
+        let deregistered: Result<(), Trouble> = self.client.post("leave", &deregistration, Duration::from_secs(5)).await;
+        if let Err(trouble @ Trouble::Away(_)) = deregistered {
             out::note(&format!("the server does not hear that this worker goes: {}", why(&trouble)));
         }
         if !refused {
@@ -150,15 +150,15 @@ impl RemoteWorker {
         let (mut backoff, mut away, mut met) = (Backoff::new(), false, false);
         while !self.is_draining() {
             let changed = self.changed.notified();
-            let free = (self.ask.slots as usize).saturating_sub(self.leases().len());
+            let free = (self.poll_request.slots as usize).saturating_sub(self.leases().len());
             if free == 0 {
                 changed.await;
                 continue;
             }
             // The first answer comes at once, so that whoever looks on sees that there is a server.
-            let wait = if met && !away { POLL } else { Duration::ZERO };
-            let ask = Ask { free: Some(free as u32), wait_ms: wait.as_millis() as u64, ..self.ask.clone() };
-            match self.client.post::<Leased>("lease", &ask, POLL + SLACK).await {
+            let wait = if met && !away { POLL_TIME } else { Duration::ZERO };
+            let request = LeaseRequest { free: Some(free as u32), wait_ms: wait.as_millis() as u64, ..self.poll_request.clone() };
+            match self.client.post::<LeaseResponse>("lease", &request, POLL_TIME + SLACK).await {
                 Ok(leased) => {
                     if away || !met {
                         out::note(if met { "the server is back: connected again" } else { "connected" });
@@ -245,26 +245,26 @@ impl RemoteWorker {
         let jobs = self.leases().iter().map(lease).collect();
         let every = Duration::from_millis(self.heartbeat_ms.load(Ordering::SeqCst));
         let wait_ms = max_wait.min(every).as_millis() as u64;
-        let beat = Heartbeat { worker: self.ask.worker.clone(), jobs, draining: self.is_draining(), wait_ms };
-        let heard: Heard = self.client.post("heartbeat", &beat, every + SLACK).await?;
+        let beat = HeartbeatRequest { worker: self.poll_request.worker.clone(), jobs, draining: self.is_draining(), wait_ms };
+        let response: HeartbeatResponse = self.client.post("heartbeat", &beat, every + SLACK).await?;
         let leases = self.leases();
         let find_lease = |lease: &LeaseRef| {
             let held_lease = leases.get(&(lease.run.clone(), lease.job))?;
             // By now it may be another task of the same job.
             lease.idempotency_key.as_deref().is_none_or(|key| *held_lease.key == *key).then_some(held_lease)
         };
-        for lease in &heard.renewed {
+        for lease in &response.renewed {
             if let Some(held_lease) = find_lease(lease) {
                 held_lease.lease_epoch.store(lease.lease_epoch, Ordering::SeqCst);
             }
         }
-        heard.cancelled.iter().filter_map(find_lease).for_each(|lease| lease.cancelled.cancel());
-        heard.lost.iter().filter_map(find_lease).for_each(|lease| lease.lost.cancel());
-        if heard.drain && !self.draining.swap(true, Ordering::SeqCst) {
+        response.cancelled.iter().filter_map(find_lease).for_each(|lease| lease.cancelled.cancel());
+        response.lost.iter().filter_map(find_lease).for_each(|lease| lease.lost.cancel());
+        if response.drain && !self.draining.swap(true, Ordering::SeqCst) {
             out::note("the server wants this worker to stop");
             self.changed.notify_waiters();
         }
-        Ok(heard.lost.is_empty() && heard.cancelled.is_empty() && heard.renewed.is_empty())
+        Ok(response.lost.is_empty() && response.cancelled.is_empty() && response.renewed.is_empty())
     }
 }
 

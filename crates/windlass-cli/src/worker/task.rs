@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use windlass_core::{ErrorInfo, TaskOutcome, TickKind};
 use windlass_runtime::{CalledBy, EventPublisher, ToolCall};
-use windlass_server::workers::{Complete, Fail, LeasedJob, Progress, Taken};
+use windlass_server::workers::{CompleteRequest, FailRequest, LeasedJob, ProgressReport, ReportAccepted};
 
 use super::client::Trouble;
 use super::{Backoff, HeldLease, SLACK, RemoteWorker, why};
@@ -108,8 +108,8 @@ impl RemoteWorker {
                 TickKind::Progress { data, .. } => (None, data),
                 _ => continue,
             };
-            let progress = Progress {
-                worker: self.ask.worker.clone(),
+            let progress = ProgressReport {
+                worker: self.poll_request.worker.clone(),
                 run: job.run.clone(),
                 job: job.job,
                 lease_epoch: lease.lease_epoch.load(Ordering::SeqCst),
@@ -132,7 +132,7 @@ impl RemoteWorker {
         while begun.elapsed() < self.limits.max_worker_result_wait.to_std() {
             let lease_epoch = lease.lease_epoch.load(Ordering::SeqCst);
             match self.send(job, lease_epoch, &outcome).await {
-                Ok(Taken { next }) => return next,
+                Ok(ReportAccepted { next }) => return next,
                 Err(Trouble::StaleLease) if lease.lease_epoch.load(Ordering::SeqCst) != lease_epoch => {}
                 Err(Trouble::StaleLease) => {
                     // After a restart of the server it may be ours under another epoch; it may not know that yet.
@@ -157,17 +157,17 @@ impl RemoteWorker {
         None
     }
 
-    async fn send(&self, job: &LeasedJob, lease_epoch: u32, outcome: &TaskOutcome) -> Result<Taken, Trouble> {
-        let (worker, run, number) = (self.ask.worker.clone(), job.run.clone(), job.job);
+    async fn send(&self, job: &LeasedJob, lease_epoch: u32, outcome: &TaskOutcome) -> Result<ReportAccepted, Trouble> {
+        let (worker, run, number) = (self.poll_request.worker.clone(), job.run.clone(), job.job);
         let TaskOutcome { output, error, meta, again, facts, side_outputs: beside, suspension: awaits, .. } = outcome.clone();
         match error {
             Some(error) => {
                 let error = error.into();
-                let fail = Fail { worker, run, job: number, lease_epoch: epoch: lease_epoch, error, output, meta, facts };
+                let fail = FailRequest { worker, run, job: number, lease_epoch: epoch: lease_epoch, error, output, meta, facts };
                 self.client.post("fail", &fail, SLACK * 4).await
             }
             None => {
-                let complete = Complete { worker, run, job: number, lease_epoch: epoch: lease_epoch, output, meta, facts, again, side_outputs: beside, suspension: awaits };
+                let complete = CompleteRequest { worker, run, job: number, lease_epoch: epoch: lease_epoch, output, meta, facts, again, side_outputs: beside, suspension: awaits };
                 self.client.post("complete", &complete, SLACK * 4).await
             }
         }

@@ -270,7 +270,7 @@ impl Workers for Local {
     }
 
     fn settled(&mut self) {
-        self.workers.settled();
+        self.workers.acknowledge();
     }
 }
 

@@ -9,7 +9,7 @@ use super::take::Json;
 use crate::auth::{Allowed, Control, Identity, Read, Work};
 use crate::problem::codes;
 use crate::workers::{
-    Ask, Complete, Fail, Heard, Heartbeat, Leased, Leave, Progress, Refused, Taken, WorkerKey, Workers,
+    LeaseRequest, CompleteRequest, FailRequest, HeartbeatResponse, HeartbeatRequest, LeaseResponse, LeaveRequest, ProgressReport, ReportRejection, ReportAccepted, WorkerKey, WorkerList,
 };
 use crate::{App, Problem};
 
@@ -21,13 +21,13 @@ const MAX_LABEL_BYTES: usize = 256;
 const MORE_ENTRIES: &str = "the operator can raise `server.max_worker_entries` in windlass.toml";
 
 /// Jobs for a worker; waits up to `wait_ms` while there are none.
-#[utoipa::path(post, path = "/api/v1/worker/lease", tag = "workers", request_body = Ask,
-    responses((status = 200, body = Leased, description = "jobs, or none after `wait_ms`")))]
+#[utoipa::path(post, path = "/api/v1/worker/lease", tag = "workers", request_body = LeaseRequest,
+    responses((status = 200, body = LeaseResponse, description = "jobs, or none after `wait_ms`")))]
 pub(crate) async fn lease(
     allowed: Allowed<Work>,
     State(app): State<App>,
-    Json(ask): Json<Ask>,
-) -> Result<Answer<Leased>, Problem> {
+    Json(request): Json<LeaseRequest>,
+) -> Result<Answer<LeaseResponse>, Problem> {
     let who = key(&allowed.who, &ask.worker)?;
     let max_entries = app.options.limits.max_worker_entries;
     if ask.tools.len().max(ask.labels.len()) > most {
@@ -44,13 +44,13 @@ pub(crate) async fn lease(
 }
 
 /// A worker lives and has these jobs. What it is told of them it does at once.
-#[utoipa::path(post, path = "/api/v1/worker/heartbeat", tag = "workers", request_body = Heartbeat,
-    responses((status = 200, body = Heard, description = "what became of its jobs")))]
+#[utoipa::path(post, path = "/api/v1/worker/heartbeat", tag = "workers", request_body = HeartbeatRequest,
+    responses((status = 200, body = HeartbeatResponse, description = "what became of its jobs")))]
 pub(crate) async fn heartbeat(
     allowed: Allowed<Work>,
     State(app): State<App>,
-    Json(beat): Json<Heartbeat>,
-) -> Result<Answer<Heard>, Problem> {
+    Json(beat): Json<HeartbeatRequest>,
+) -> Result<Answer<HeartbeatResponse>, Problem> {
     let who = key(&allowed.who, &beat.worker)?;
     let max_entries = app.options.limits.max_worker_entries;
     if beat.jobs.len() > most {
@@ -60,12 +60,12 @@ pub(crate) async fn heartbeat(
 }
 
 /// An event of a task that is being done. It counts as life.
-#[utoipa::path(post, path = "/api/v1/worker/progress", tag = "workers", request_body = Progress,
+#[utoipa::path(post, path = "/api/v1/worker/progress", tag = "workers", request_body = ProgressReport,
     responses((status = 204, description = "told"), (status = 409, body = Problem, description = "the lease is another's by now")))]
 pub(crate) async fn progress(
     allowed: Allowed<Work>,
     State(app): State<App>,
-    Json(mut progress): Json<Progress>,
+    Json(mut progress): Json<ProgressReport>,
 ) -> Result<StatusCode, Problem> {
     let who = key(&allowed.who, &progress.worker)?;
     let max_bytes = app.options.limits.max_worker_event_bytes;
@@ -76,45 +76,45 @@ pub(crate) async fn progress(
     if let Some(problem) = progress.problem() {
         return Err(Problem::bad_request(problem));
     }
-    app.dispatcher.progress(&who, &progress).map_err(|refused| problem(refused, progress.job, progress.lease_epoch))?;
+    app.dispatcher.progress(&who, &progress).map_err(|refused| rejection_problem(refused, progress.job, progress.lease_epoch))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// A task has succeeded. Answered when that is durable, with the pipeline's next task if this worker can do it.
-#[utoipa::path(post, path = "/api/v1/worker/complete", tag = "workers", request_body = Complete,
-    responses((status = 200, body = Taken, description = "it is durable; what comes next, if this worker can do it"), (status = 409, body = Problem, description = "the lease is another's by now")))]
+#[utoipa::path(post, path = "/api/v1/worker/complete", tag = "workers", request_body = CompleteRequest,
+    responses((status = 200, body = ReportAccepted, description = "it is durable; what comes next, if this worker can do it"), (status = 409, body = Problem, description = "the lease is another's by now")))]
 pub(crate) async fn complete(
     allowed: Allowed<Work>,
     State(app): State<App>,
-    Json(complete): Json<Complete>,
-) -> Result<Answer<Taken>, Problem> {
+    Json(complete): Json<CompleteRequest>,
+) -> Result<Answer<ReportAccepted>, Problem> {
     let (report, outcome) = complete.into_parts();
     let who = key(&allowed.who, &report.worker)?;
-    let taken = app.dispatcher.report(&who, &report, outcome).await;
-    taken.map(|next| Answer(Taken { next })).map_err(|refused| problem(refused, report.job, report.lease_epoch))
+    let accepted = app.dispatcher.report(&who, &report, outcome).await;
+    taken.map(|next| Answer(ReportAccepted { next })).map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))
 }
 
 /// A task has failed. Answered like `complete`: what is next may be the same task again.
-#[utoipa::path(post, path = "/api/v1/worker/fail", tag = "workers", request_body = Fail,
-    responses((status = 200, body = Taken, description = "it is durable; what comes next, if this worker can do it"), (status = 409, body = Problem, description = "the lease is another's by now")))]
+#[utoipa::path(post, path = "/api/v1/worker/fail", tag = "workers", request_body = FailRequest,
+    responses((status = 200, body = ReportAccepted, description = "it is durable; what comes next, if this worker can do it"), (status = 409, body = Problem, description = "the lease is another's by now")))]
 pub(crate) async fn fail(
     allowed: Allowed<Work>,
     State(app): State<App>,
-    Json(fail): Json<Fail>,
-) -> Result<Answer<Taken>, Problem> {
+    Json(fail): Json<FailRequest>,
+) -> Result<Answer<ReportAccepted>, Problem> {
     let (report, outcome) = fail.into_parts();
     let who = key(&allowed.who, &report.worker)?;
-    let taken = app.dispatcher.report(&who, &report, outcome).await;
-    taken.map(|next| Answer(Taken { next })).map_err(|refused| problem(refused, report.job, report.lease_epoch))
+    let accepted = app.dispatcher.report(&who, &report, outcome).await;
+    taken.map(|next| Answer(ReportAccepted { next })).map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))
 }
 
 /// A worker goes. What it still has is for others at once.
-#[utoipa::path(post, path = "/api/v1/worker/leave", tag = "workers", request_body = Leave,
+#[utoipa::path(post, path = "/api/v1/worker/leave", tag = "workers", request_body = LeaveRequest,
     responses((status = 204, description = "gone")))]
 pub(crate) async fn leave(
     allowed: Allowed<Work>,
     State(app): State<App>,
-    Json(leave): Json<Leave>,
+    Json(leave): Json<LeaveRequest>,
 ) -> Result<StatusCode, Problem> {
     app.dispatcher.leave(&key(&allowed.who, &leave.worker)?);
     Ok(StatusCode::NO_CONTENT)
@@ -122,8 +122,8 @@ pub(crate) async fn leave(
 
 /// Who works for this server, on what, and what waits for a worker.
 #[utoipa::path(get, path = "/api/v1/workers", tag = "workers",
-    responses((status = 200, body = Workers, description = "workers, and jobs that wait for one")))]
-pub(crate) async fn list(_: Allowed<Read>, State(app): State<App>) -> Answer<Workers> {
+    responses((status = 200, body = WorkerList, description = "workers, and jobs that wait for one")))]
+pub(crate) async fn list(_: Allowed<Read>, State(app): State<App>) -> Answer<WorkerList> {
     Answer(app.dispatcher.list())
 }
 
@@ -156,14 +156,14 @@ fn key(who: &Identity, worker: &str) -> Result<WorkerKey, Problem> {
     }
 }
 
-fn problem(refused: Refused, job: u64, lease_epoch: u32) -> Problem {
-    match refused {
-        Refused::Stale => {
+fn rejection_problem(rejection: ReportRejection, job: u64, lease_epoch: u32) -> Problem {
+    match rejection {
+        ReportRejection::Stale => {
             let detail = format!("this worker does not hold job {job} under epoch {lease_epoch}; nothing was changed");
             let hint = "stop it and say nothing more of it; `heartbeat` with its `key` may give it back";
             Problem::new(StatusCode::CONFLICT, codes::STALE_LEASE, detail).hint(hint)
         }
-        Refused::Leaving => {
+        ReportRejection::ShuttingDown => {
             let detail = "the server lets go of the run just now: whether the report counts is not known";
             let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail);
             problem.hint("`heartbeat` with the job and its `key` until it is renewed or lost, then report again")

@@ -13,7 +13,7 @@ use windlass_value::Timestamp;
 
 use super::queue::{JobId, Kind, QueuePosition, Queues};
 use super::registry::{Registry, Worker, WorkerKey};
-use super::wire::{LeaseInfo, LeasedJob, QueueInfo, WorkerInfo, Workers};
+use super::wire::{LeaseInfo, LeasedJob, QueueInfo, WorkerInfo, WorkerList};
 
 /// A worker with jobs says this often within a lease that it is alive.
 const HEARTBEATS_PER_LEASE: u32 = 6;
@@ -23,11 +23,11 @@ const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
 /// Why something that a worker says does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Refused {
+pub(crate) enum ReportRejection {
     /// The job is not, or no longer, held by this worker under this epoch. It stops.
     Stale,
     /// The server lets go of the run just now. What was reported may not be durable: it is to be said again.
-    Leaving,
+    ShuttingDown,
 }
 
 pub struct Dispatcher {
@@ -47,9 +47,9 @@ pub(super) struct State {
     pub queues: Queues,
     pub workers: Registry,
     /// Jobs whose report is becoming durable: what comes next is for the same worker, if it can do it.
-    pub reported: HashMap<JobId, Reported>,
+    pub reported: HashMap<JobId, PendingReport>,
     /// Workers that wait for a job, in the order they came.
-    pub polls: BTreeMap<u64, Poll>,
+    pub polls: BTreeMap<u64, LeasePoll>,
     pub polls_made: u64,
     pub closing: bool,
     /// Jobs that have been here, as long as there may be some from before the server's start.
@@ -85,13 +85,13 @@ pub(super) struct JobLease {
     pub deadline: Option<Instant>,
 }
 
-pub(super) struct Reported {
+pub(super) struct PendingReport {
     pub worker: WorkerKey,
     pub lease_epoch: u32,
     pub next_epoch: Option<u32>,
 }
 
-pub(super) struct Poll {
+pub(super) struct LeasePoll {
     pub worker: WorkerKey,
     pub wake: Arc<Notify>,
     /// It has been woken for a job and has not looked yet.
@@ -136,7 +136,7 @@ impl Dispatcher {
         let mut state = self.state();
         state.closing = true;
         state.polls.values().for_each(|poll| poll.wake.notify_one());
-        state.workers.iter().for_each(|(_, worker)| worker.told.notify_waiters());
+        state.workers.iter().for_each(|(_, worker)| worker.heartbeat_wake.notify_waiters());
     }
 
     /// Whether workers from before the server's start may yet say what they have.
@@ -156,10 +156,10 @@ impl Dispatcher {
     }
 
     /// The workers that are known, and what waits for one.
-    pub fn list(&self) -> Workers {
+    pub fn list(&self) -> WorkerList {
         let state = self.state();
         let items = state.workers.iter().map(|(key, worker)| self.info(&state, key, worker)).collect();
-        Workers { items, queued: state.queues.list() }
+        WorkerList { items, queued: state.queues.list() }
     }
 
     /// What of a run waits for a worker.
@@ -210,7 +210,7 @@ impl Dispatcher {
         for key in &keys {
             if let Some(worker) = state.workers.get_mut(key) {
                 worker.drain = true;
-                worker.told.notify_waiters();
+                worker.heartbeat_wake.notify_waiters();
             }
             state.wake_polls_of(key);
         }
@@ -265,7 +265,7 @@ impl Dispatcher {
         match stage {
             Stage::Queued(_) => state.wake_one(&kind),
             // Whoever has it may be listening.
-            Stage::AwaitingRejoin(_) => state.workers.iter().for_each(|(_, worker)| worker.told.notify_one()),
+            Stage::AwaitingRejoin(_) => state.workers.iter().for_each(|(_, worker)| worker.heartbeat_wake.notify_one()),
             Stage::Leased(_) => {}
         }
         let (publish, away) = (call.publish, call.remote_lease);
@@ -327,7 +327,7 @@ impl Dispatcher {
         };
         let worker = held.worker.clone();
         if let Some(worker) = state.workers.get(&worker) {
-            worker.told.notify_waiters();
+            worker.heartbeat_wake.notify_waiters();
         }
         false
     }
@@ -370,7 +370,7 @@ impl State {
                 let worker = held.worker.clone();
                 self.let_go(id, &worker);
                 if let Some(worker) = self.workers.get(&worker) {
-                    worker.told.notify_waiters();
+                    worker.heartbeat_wake.notify_waiters();
                 }
             }
         }
@@ -404,7 +404,7 @@ impl State {
     /// A job waits: one of those who can do it looks.
     pub(crate) fn wake_one(&mut self, kind: &Kind) {
         let workers = &self.workers;
-        let can = |poll: &&mut Poll| {
+        let can = |poll: &&mut LeasePoll| {
             !poll.woken
                 && !poll.is_abandoned
                 && workers.get(&poll.worker).is_some_and(|worker| worker.free() > 0 && worker.fits(kind))

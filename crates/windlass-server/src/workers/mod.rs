@@ -11,15 +11,15 @@ pub(crate) mod presence;
 mod queue;
 mod registry;
 mod remote;
-mod speech;
+mod protocol;
 mod wire;
 
 pub use dispatcher::Dispatcher;
-pub(crate) use dispatcher::Refused;
+pub(crate) use dispatcher::ReportRejection;
 pub(crate) use registry::WorkerKey;
 pub use remote::with_remote_workers;
-pub(crate) use speech::is_engine_event;
+pub(crate) use protocol::is_engine_event;
 pub use wire::{
-    Ask, Complete, Fail, Failure, Heard, Heartbeat, LeaseInfo, Labels, LeaseRef, Leased, LeasedJob, Leave, Progress,
-    QueueInfo, Report, Taken, WorkerInfo, WorkerState, Workers,
+    LeaseRequest, CompleteRequest, FailRequest, WorkerFailure, HeartbeatResponse, HeartbeatRequest, LeaseInfo, Labels, LeaseRef, LeaseResponse, LeasedJob, LeaveRequest, ProgressReport,
+    QueueInfo, ReportOrigin, ReportAccepted, WorkerInfo, WorkerState, WorkerList,
 };

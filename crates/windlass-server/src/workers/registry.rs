@@ -10,7 +10,7 @@ use windlass_runtime::real_now;
 use windlass_value::Timestamp;
 
 use super::queue::{JobId, Kind};
-use super::wire::{Ask, Labels, WorkerState};
+use super::wire::{LeaseRequest, Labels, WorkerState};
 
 /// Reports that a worker may repeat because their answer was lost.
 const MAX_FINISHED_REPORTS: usize = 64;
@@ -48,7 +48,7 @@ pub(super) struct Worker {
     pub seen: Instant,
     pub seen_at: Timestamp,
     /// Wakes its heartbeats.
-    pub told: Arc<Notify>,
+    pub heartbeat_wake: Arc<Notify>,
 }
 
 pub(super) struct Done {
@@ -74,7 +74,7 @@ impl Worker {
             waiting: 0,
             seen: Instant::now(),
             seen_at: real_now(),
-            told: Arc::default(),
+            heartbeat_wake: Arc::default(),
         }
     }
 
@@ -152,7 +152,7 @@ impl Registry {
         worker
     }
 
-    pub(crate) fn introduce(&mut self, key: &WorkerKey, token_name: &str, ask: &Ask, lease: Duration) -> &mut Worker {
+    pub(crate) fn introduce(&mut self, key: &WorkerKey, token_name: &str, ask: &LeaseRequest, lease: Duration) -> &mut Worker {
         let worker = self.seen(key, lease);
         worker.name.clone_from(&ask.name);
         token_name.clone_into(&mut worker.token_name);

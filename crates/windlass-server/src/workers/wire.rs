@@ -67,7 +67,7 @@ pub struct LeasedJob {
 /// A worker wants something to do.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Ask {
+pub struct LeaseRequest {
     /// A fresh id for each life of a worker.
     pub worker: String,
     /// For people.
@@ -97,7 +97,7 @@ fn one() -> u32 {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Leased {
+pub struct LeaseResponse {
     pub jobs: Vec<LeasedJob>,
     /// Who is silent for so long has lost his jobs.
     pub lease_ms: u64,
@@ -124,7 +124,7 @@ pub struct LeaseRef {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Heartbeat {
+pub struct HeartbeatRequest {
     pub worker: String,
     /// All that it has.
     #[serde(default)]
@@ -138,7 +138,7 @@ pub struct Heartbeat {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Heard {
+pub struct HeartbeatResponse {
     /// Not, or no longer, its own: it stops, and says nothing more of them.
     pub lost: Vec<LeaseRef>,
     /// Nobody wants the result any more: it stops, and reports `fail`.
@@ -149,7 +149,7 @@ pub struct Heard {
     pub drain: bool,
 }
 
-impl Heard {
+impl HeartbeatResponse {
     pub(super) fn is_empty(&self) -> bool {
         self.lost.is_empty() && self.cancelled.is_empty() && self.renewed.is_empty() && !self.drain
     }
@@ -157,7 +157,7 @@ impl Heard {
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Progress {
+pub struct ProgressReport {
     pub worker: String,
     #[schema(value_type = String)]
     pub run: Arc<str>,
@@ -174,7 +174,7 @@ pub struct Progress {
 /// The end of a task, good or bad.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Complete {
+pub struct CompleteRequest {
     pub worker: String,
     #[schema(value_type = String)]
     pub run: Arc<str>,
@@ -207,13 +207,13 @@ pub struct Complete {
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Fail {
+pub struct FailRequest {
     pub worker: String,
     #[schema(value_type = String)]
     pub run: Arc<str>,
     pub job: u64,
     pub lease_epoch: u32,
-    pub error: Failure,
+    pub error: WorkerFailure,
     /// The reply of a service that refused.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schema(value_type = serde_json::Value)]
@@ -228,7 +228,7 @@ pub struct Fail {
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Failure {
+pub struct WorkerFailure {
     /// For programs.
     pub code: String,
     /// What retries go by: `timeout`, `connection`, `http`, `tool`, `cancelled`.
@@ -246,9 +246,9 @@ fn tool() -> String {
     "tool".to_owned()
 }
 
-impl From<ErrorInfo> for Failure {
-    fn from(error: ErrorInfo) -> Failure {
-        Failure {
+impl From<ErrorInfo> for WorkerFailure {
+    fn from(error: ErrorInfo) -> WorkerFailure {
+        WorkerFailure {
             code: error.code.to_string(),
             kind: error.kind.to_string(),
             message: error.message.to_string(),
@@ -258,27 +258,27 @@ impl From<ErrorInfo> for Failure {
     }
 }
 
-impl Complete {
-    pub(crate) fn into_parts(self) -> (Report, TaskOutcome) {
-        let Complete { worker, run, job, lease_epoch: epoch, output, meta, facts, again, side_outputs: beside, suspension: awaits } = self;
+impl CompleteRequest {
+    pub(crate) fn into_parts(self) -> (ReportOrigin, TaskOutcome) {
+        let CompleteRequest { worker, run, job, lease_epoch: epoch, output, meta, facts, again, side_outputs: beside, suspension: awaits } = self;
         let outcome = TaskOutcome { output, error: None, meta, again, facts, side_outputs: beside, suspension: awaits, taken: None };
-        (Report { worker, run, job, lease_epoch: epoch }, outcome)
+        (ReportOrigin { worker, run, job, lease_epoch: epoch }, outcome)
     }
 }
 
-impl Fail {
-    pub(crate) fn into_parts(self) -> (Report, TaskOutcome) {
-        let Fail { worker, run, job, lease_epoch: epoch, error, output, meta, facts } = self;
-        let Failure { code, kind, message, hint, replied } = error;
+impl FailRequest {
+    pub(crate) fn into_parts(self) -> (ReportOrigin, TaskOutcome) {
+        let FailRequest { worker, run, job, lease_epoch: epoch, error, output, meta, facts } = self;
+        let WorkerFailure { code, kind, message, hint, replied } = error;
         let error = ErrorInfo { hint: hint.map(Into::into), replied, ..ErrorInfo::new(code, kind, message) };
         let outcome = TaskOutcome { output, meta, facts, ..TaskOutcome::failure(error) };
-        (Report { worker, run, job, lease_epoch: epoch }, outcome)
+        (ReportOrigin { worker, run, job, lease_epoch: epoch }, outcome)
     }
 }
 
 /// Who reports, and of what.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct ReportOrigin {
     pub worker: String,
     pub run: Arc<str>,
     pub job: u64,
@@ -287,20 +287,20 @@ pub struct Report {
 
 /// The answer to a report, which is durable by now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Taken {
+pub struct ReportAccepted {
     /// The pipeline's next task, under the same lease with the next epoch.
     pub next: Option<LeasedJob>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Leave {
+pub struct LeaveRequest {
     pub worker: String,
 }
 
 /// The workers this server knows, and what waits for one.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Workers {
+pub struct WorkerList {
     pub items: Vec<WorkerInfo>,
     pub queued: Vec<QueueInfo>,
 }

@@ -20,7 +20,7 @@ use super::log::Log;
 use super::model::{Memory, Question, Said};
 use super::rules::{Fault, Rule};
 use super::script::{Route, Script, Scripted};
-use super::wire::Sent;
+use super::wire::ModelResponse;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
@@ -161,7 +161,7 @@ fn scripted_answer(question: &Question, reply: &super::rules::Reply, turn: u64, 
 
 fn success(question: &Question, reply: &super::rules::Reply, turn: u64) -> Answer {
     let model = question.body.get("model").cloned().unwrap_or_default();
-    let sent = Sent { wire: question.wire, model, reply, turn };
+    let sent = ModelResponse { wire: question.wire, model, reply, turn };
     let is_cut = reply.fault == Some(Fault::Truncated);
     let flag = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or(false);
     if !flag(question.body.get("stream")) {

@@ -9,7 +9,7 @@ use windlass_value::{Value, parse_json, to_json};
 use super::ModelRequest;
 use super::asked::{Asked, unescape};
 use super::rules::{Replies, Reply, Rule, When};
-use super::wire::Wire;
+use super::wire::MockModelProtocol;
 
 /// The code of a reply when no rule fits.
 const SCRIPT_UNMATCHED: &str = "ScriptUnmatched";
@@ -28,7 +28,7 @@ pub(super) struct Memory {
 
 /// A question as the rules see it.
 pub(super) struct Question {
-    pub(super) wire: Wire,
+    pub(super) wire: MockModelProtocol,
     pub(super) body: Value,
     pub(super) run: String,
     pub(super) step: Option<String>,
@@ -50,7 +50,7 @@ pub(super) enum Said<'a> {
 impl Question {
     /// None if the request is none to a model. One that is not JSON has a null body.
     pub(super) fn of(asked: &Asked) -> Option<Question> {
-        let wire = Wire::of(&asked.path).filter(|_| asked.method == Method::POST)?;
+        let wire = MockModelProtocol::of(&asked.path).filter(|_| asked.method == Method::POST)?;
         let body = parse_json(&String::from_utf8_lossy(&asked.body)).unwrap_or_default();
         let messages = body.get("messages").and_then(Value::as_list).unwrap_or_default();
         let system = body.get("system").map(text_of);

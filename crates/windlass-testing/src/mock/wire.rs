@@ -12,14 +12,14 @@ const ARGUMENT_CHARS: usize = 7;
 const MAX_PIECES: usize = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wire {
+pub(super) enum MockModelProtocol {
     OpenAi,
     Anthropic,
 }
 
 /// A reply with what the question adds to it.
-pub(super) struct Sent<'a> {
-    pub(super) wire: Wire,
+pub(super) struct ModelResponse<'a> {
+    pub(super) wire: MockModelProtocol,
     pub(super) model: Value,
     pub(super) reply: &'a Reply,
     pub(super) turn: u64,
@@ -31,22 +31,22 @@ pub(super) struct ModelStream {
     pub(super) tail: usize,
 }
 
-impl Wire {
-    pub(super) fn of(path: &str) -> Option<Wire> {
+impl MockModelProtocol {
+    pub(super) fn of(path: &str) -> Option<MockModelProtocol> {
         match path {
-            path if path.ends_with("/chat/completions") => Some(Wire::OpenAi),
-            path if path.ends_with("/v1/messages") => Some(Wire::Anthropic),
+            path if path.ends_with("/chat/completions") => Some(MockModelProtocol::OpenAi),
+            path if path.ends_with("/v1/messages") => Some(MockModelProtocol::Anthropic),
             _ => None,
         }
     }
 
     pub(super) fn error(self, status: StatusCode, message: &str, code: &str) -> Value {
         match self {
-            Wire::OpenAi => {
+            MockModelProtocol::OpenAi => {
                 let error = Value::object([("message", message), ("type", "mock"), ("code", code)]);
                 Value::object([("error", error)])
             }
-            Wire::Anthropic => {
+            MockModelProtocol::Anthropic => {
                 let kind = match status.as_u16() {
                     400 => "invalid_request_error",
                     401 => "authentication_error",
@@ -64,7 +64,7 @@ impl Wire {
     }
 }
 
-impl Sent<'_> {
+impl ModelResponse<'_> {
     fn text(&self) -> &str {
         self.reply.text.as_deref().unwrap_or_default()
     }
@@ -88,15 +88,15 @@ impl Sent<'_> {
 
     pub(super) fn whole(&self) -> Value {
         match self.wire {
-            Wire::OpenAi => self.completion(),
-            Wire::Anthropic => self.message(),
+            MockModelProtocol::OpenAi => self.completion(),
+            MockModelProtocol::Anthropic => self.message(),
         }
     }
 
     pub(super) fn stream(&self, with_usage: bool) -> ModelStream {
         match self.wire {
-            Wire::OpenAi => self.chunks(with_usage),
-            Wire::Anthropic => self.events(),
+            MockModelProtocol::OpenAi => self.chunks(with_usage),
+            MockModelProtocol::Anthropic => self.events(),
         }
     }
 

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use windlass_value::{Value, to_json};
 
 use super::PythonOptions;
-use super::answer::Mark;
+use super::protocol::CallToken;
 use crate::process::Group;
 use crate::secret::call_redaction;
 
@@ -47,7 +47,7 @@ impl Pool {
     }
 
     /// One line there, one line back. When this is dropped in between, the interpreter is killed.
-    pub(super) async fn ask(&self, mark: &Mark, request: String) -> Result<String, Broken> {
+    pub(super) async fn ask(&self, mark: &CallToken, request: String) -> Result<String, Broken> {
         // The semaphore is never closed.
         let _slot = self.slots.acquire().await;
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();

@@ -20,12 +20,12 @@ const MAX_MESSAGE_CHARS: usize = 4000;
 const MAX_TRACEBACK_CHARS: usize = 8000;
 
 /// What the answer to one call must begin with. Nobody can know it before the call: no other call's code can answer it.
-pub(super) struct Mark(String);
+pub(super) struct CallToken(String);
 
-impl Mark {
-    pub(super) fn new() -> Mark {
+impl CallToken {
+    pub(super) fn new() -> CallToken {
         let random = || RandomState::new().build_hasher().finish();
-        Mark(format!("{:016x}{:016x}", random(), random()))
+        CallToken(format!("{:016x}{:016x}", random(), random()))
     }
 
     pub(super) fn is_on(&self, line: &str) -> bool {
@@ -35,7 +35,7 @@ impl Mark {
 }
 
 /// One line: the code, what it imports, and its inputs.
-pub(super) fn request(mark: &Mark, code: &str, libs: Option<&Map>, args: Option<&Map>, input: Option<&Map>) -> String {
+pub(super) fn request(mark: &CallToken, code: &str, libs: Option<&Map>, args: Option<&Map>, input: Option<&Map>) -> String {
     let inputs: Map = match (args, input) {
         (Some(one), None) | (None, Some(one)) => one.clone(),
         (args, input) => {

@@ -8,29 +8,29 @@ use tokio::time::{Instant, sleep_until};
 use windlass_core::{SuspendedOn, EventKind, TaskOutcome};
 use windlass_runtime::RemoteLease;
 
-use super::dispatcher::{Dispatcher, Poll, Refused, Reported, Stage, State};
+use super::dispatcher::{Dispatcher, LeasePoll, ReportRejection, PendingReport, Stage, State};
 use super::queue::JobId;
 use super::registry::{Done, WorkerKey};
-use super::wire::{Ask, Heard, Heartbeat, LeaseRef, Leased, LeasedJob, Progress, Report};
+use super::wire::{LeaseRequest, HeartbeatResponse, HeartbeatRequest, LeaseRef, LeaseResponse, LeasedJob, ProgressReport, ReportOrigin};
 
 /// The longest that a request for jobs is kept waiting.
 const MAX_POLL_TIME: Duration = Duration::from_secs(30);
 
 impl Dispatcher {
     /// Jobs for a worker, at most as many as it has slots free. Waits while there are none.
-    pub(crate) async fn lease(&self, who: &WorkerKey, token_name: &str, ask: &Ask) -> Leased {
-        let deadline = Instant::now() + Duration::from_millis(ask.wait_ms).min(MAX_POLL_TIME);
+    pub(crate) async fn lease(&self, who: &WorkerKey, token_name: &str, request: &LeaseRequest) -> LeaseResponse {
+        let deadline = Instant::now() + Duration::from_millis(request.wait_ms).min(MAX_POLL_TIME);
         {
             let mut state = self.state();
             if state.workers.has_left(who, self.lease) {
                 let (lease_ms, heartbeat_ms) = (self.lease_ms(), self.heartbeat_ms());
-                return Leased { jobs: Vec::new(), lease_ms, heartbeat_ms, drain: true };
+                return LeaseResponse { jobs: Vec::new(), lease_ms, heartbeat_ms, drain: true };
             }
-            state.workers.introduce(who, token_name, ask, self.lease);
+            state.workers.introduce(who, token_name, request, self.lease);
         }
-        let poll = Polling::begin(self, who);
+        let poll = PollGuard::begin(self, who);
         let (jobs, drain) = loop {
-            let LeaseBatch { jobs, drain, stops } = self.take(who, ask.free, poll.number);
+            let LeaseBatch { jobs, drain, stops } = self.take(who, request.free, poll.number);
             if !jobs.is_empty() || stops || Instant::now() >= deadline {
                 break (jobs, drain);
             }
@@ -39,7 +39,7 @@ impl Dispatcher {
                 () = sleep_until(deadline) => {}
             }
         };
-        Leased { jobs, lease_ms: self.lease_ms(), heartbeat_ms: self.heartbeat_ms(), drain }
+        LeaseResponse { jobs, lease_ms: self.lease_ms(), heartbeat_ms: self.heartbeat_ms(), drain }
     }
 
     fn take(&self, who: &WorkerKey, wanted: Option<u32>, poll: u64) -> LeaseBatch {
@@ -69,24 +69,24 @@ impl Dispatcher {
     }
 
     /// The worker lives, and has these. Waits while there is nothing to tell it.
-    pub(crate) async fn heartbeat(&self, who: &WorkerKey, beat: &Heartbeat) -> Heard {
+    pub(crate) async fn heartbeat(&self, who: &WorkerKey, beat: &HeartbeatRequest) -> HeartbeatResponse {
         let deadline = Instant::now() + Duration::from_millis(beat.wait_ms).min(self.lease / 3);
-        let told = {
+        let wake = {
             let mut state = self.state();
             if state.workers.has_left(who, self.lease) {
                 // What it had is for others.
-                return Heard { lost: beat.jobs.clone(), drain: true, ..Heard::default() };
+                return HeartbeatResponse { lost: beat.jobs.clone(), drain: true, ..HeartbeatResponse::default() };
             }
-            state.workers.seen(who, self.lease).told.clone()
+            state.workers.seen(who, self.lease).heartbeat_wake.clone()
         };
-        let _waiting = Present::begin(self, who);
+        let _waiting = PresenceGuard::begin(self, who);
         loop {
-            let mut notified = std::pin::pin!(told.notified());
+            let mut notified = std::pin::pin!(wake.notified());
             // From here on nothing is missed.
             notified.as_mut().enable();
-            let (heard, closing) = self.beat(who, beat);
-            if !heard.is_empty() || closing || Instant::now() >= deadline {
-                return heard;
+            let (response, closing) = self.process_heartbeat(who, beat);
+            if !response.is_empty() || closing || Instant::now() >= deadline {
+                return response;
             }
             tokio::select! {
                 () = notified => {}
@@ -95,16 +95,16 @@ impl Dispatcher {
         }
     }
 
-    fn beat(&self, who: &WorkerKey, beat: &Heartbeat) -> (Heard, bool) {
+    fn process_heartbeat(&self, who: &WorkerKey, beat: &HeartbeatRequest) -> (HeartbeatResponse, bool) {
         let may_rejoin = self.may_rejoin();
         let mut guard = self.state();
         let state = &mut *guard;
         if state.workers.has_left(who, self.lease) {
-            return (Heard { lost: beat.jobs.clone(), drain: true, ..Heard::default() }, true);
+            return (HeartbeatResponse { lost: beat.jobs.clone(), drain: true, ..HeartbeatResponse::default() }, true);
         }
         let worker = state.workers.seen(who, self.lease);
         let stops = beat.draining && !std::mem::replace(&mut worker.draining, beat.draining);
-        let mut heard = Heard { drain: worker.drain, ..Heard::default() };
+        let mut response = HeartbeatResponse { drain: worker.drain, ..HeartbeatResponse::default() };
         if stops {
             // Nobody who takes no more is kept waiting.
             state.wake_polls_of(who);
@@ -120,39 +120,39 @@ impl Dispatcher {
                     }
                     if entry.job.lease_epoch != lease.lease_epoch {
                         // The answer that said so was lost.
-                        heard.renewed.push(LeaseRef { lease_epoch: entry.job.lease_epoch, ..lease.clone() });
+                        response.renewed.push(LeaseRef { lease_epoch: entry.job.lease_epoch, ..lease.clone() });
                     }
                     if entry.cancelled {
-                        heard.cancelled.push(LeaseRef { lease_epoch: entry.job.lease_epoch, ..lease.clone() });
+                        response.cancelled.push(LeaseRef { lease_epoch: entry.job.lease_epoch, ..lease.clone() });
                     }
                 }
                 LeaseStatus::Reclaimable(lease_epoch) if !state.closing => {
                     state.reclaim(&id, who, self.lease);
-                    heard.renewed.push(LeaseRef { lease_epoch: epoch: lease_epoch, ..lease.clone() });
+                    response.renewed.push(LeaseRef { lease_epoch: epoch: lease_epoch, ..lease.clone() });
                 }
                 // Its run may not have been brought back yet, or is being let go of with all others.
                 LeaseStatus::Unknown if may_rejoin || state.closing => {}
                 LeaseStatus::Reclaimable(_) | LeaseStatus::Reporting => {}
-                LeaseStatus::Unknown | LeaseStatus::OwnedByOther => heard.lost.push(lease.clone()),
+                LeaseStatus::Unknown | LeaseStatus::OwnedByOther => response.lost.push(lease.clone()),
             }
         }
-        (heard, state.closing)
+        (response, state.closing)
     }
 
     /// Something to be seen outside. It counts as life.
-    pub(crate) fn progress(&self, who: &WorkerKey, progress: &Progress) -> Result<(), Refused> {
+    pub(crate) fn progress(&self, who: &WorkerKey, progress: &ProgressReport) -> Result<(), ReportRejection> {
         let data = self.redaction.redact_value(&progress.data);
         let mut guard = self.state();
         let state = &mut *guard;
         if state.workers.has_left(who, self.lease) {
-            return Err(Refused::Stale);
+            return Err(ReportRejection::Stale);
         }
         state.workers.seen(who, self.lease);
         let id = JobId { run: progress.run.clone(), job: progress.job };
-        let entry = state.jobs.get_mut(&id).filter(|entry| entry.job.lease_epoch == progress.lease_epoch).ok_or(Refused::Stale)?;
-        let Stage::Leased(held) = &mut entry.stage else { return Err(Refused::Stale) };
+        let entry = state.jobs.get_mut(&id).filter(|entry| entry.job.lease_epoch == progress.lease_epoch).ok_or(ReportRejection::Stale)?;
+        let Stage::Leased(held) = &mut entry.stage else { return Err(ReportRejection::Stale) };
         if held.worker != *who {
-            return Err(Refused::Stale);
+            return Err(ReportRejection::Stale);
         }
         held.expires_at = Instant::now() + self.lease;
         match progress.r#type.as_deref() {
@@ -166,28 +166,28 @@ impl Dispatcher {
     pub(crate) async fn report(
         &self,
         who: &WorkerKey,
-        report: &Report,
+        report: &ReportOrigin,
         outcome: TaskOutcome,
-    ) -> Result<Option<LeasedJob>, Refused> {
+    ) -> Result<Option<LeasedJob>, ReportRejection> {
         let id = JobId { run: report.run.clone(), job: report.job };
-        let away = match self.accept(who, &id, report.lease_epoch, outcome)? {
-            Accepted::Repeated(next) => return Ok(next.map(|job| (*job).clone())),
-            Accepted::Now(away) => away,
+        let away = match self.accept_report(who, &id, report.lease_epoch, outcome)? {
+            AcceptedReport::Repeated(next) => return Ok(next.map(|job| (*job).clone())),
+            AcceptedReport::Now(away) => away,
         };
-        let mut handing = Handing { dispatcher: self, id, lease_epoch: report.lease_epoch, told: false };
-        match away.settled().await {
-            Some(true) => Ok(handing.next(who)),
-            Some(false) => Err(Refused::Stale),
-            None => Err(Refused::Leaving),
+        let mut handover = ReportHandover { dispatcher: self, id, lease_epoch: report.lease_epoch, is_delivered: false };
+        match away.wait_accepted().await {
+            Some(true) => Ok(handover.next(who)),
+            Some(false) => Err(ReportRejection::Stale),
+            None => Err(ReportRejection::ShuttingDown),
         }
     }
 
-    fn accept(&self, who: &WorkerKey, id: &JobId, lease_epoch: u32, outcome: TaskOutcome) -> Result<Accepted, Refused> {
+    fn accept_report(&self, who: &WorkerKey, id: &JobId, lease_epoch: u32, outcome: TaskOutcome) -> Result<AcceptedReport, ReportRejection> {
         let outcome = self.redact_outcome(outcome);
         let mut guard = self.state();
         let state = &mut *guard;
         if state.workers.has_left(who, self.lease) {
-            return Err(Refused::Stale);
+            return Err(ReportRejection::Stale);
         }
         state.workers.seen(who, self.lease);
         let its = state.jobs.get(id).is_some_and(|entry| {
@@ -195,16 +195,16 @@ impl Dispatcher {
         });
         if !its {
             // While all runs are let go of, a job that is not there is nobody else's either.
-            let refused = if state.closing { Refused::Leaving } else { Refused::Stale };
-            return state.find_repeated_report(who, id, lease_epoch).ok_or(refused);
+            let rejection = if state.closing { ReportRejection::ShuttingDown } else { ReportRejection::Stale };
+            return state.find_repeated_report(who, id, lease_epoch).ok_or(rejection);
         }
-        let entry = state.jobs.remove(id).ok_or(Refused::Stale)?;
-        let (Some(away), Some(result)) = (entry.away, entry.result) else { return Err(Refused::Stale) };
+        let entry = state.jobs.remove(id).ok_or(ReportRejection::Stale)?;
+        let (Some(away), Some(result)) = (entry.away, entry.result) else { return Err(ReportRejection::Stale) };
         // It keeps its slot until it knows whether it goes on.
-        state.reported.insert(id.clone(), Reported { worker: who.clone(), lease_epoch: epoch: lease_epoch, next_epoch: None });
+        state.reported.insert(id.clone(), PendingReport { worker: who.clone(), lease_epoch: epoch: lease_epoch, next_epoch: None });
         // A run that has just left this process says so through `away`.
         let _ = result.send(outcome);
-        Ok(Accepted::Now(away))
+        Ok(AcceptedReport::Now(away))
     }
 
     /// All of it without secrets of this server. A worker has struck out its own.
@@ -247,7 +247,7 @@ struct LeaseBatch {
     stops: bool,
 }
 
-enum Accepted {
+enum AcceptedReport {
     Now(RemoteLease),
     /// It was said before, and the answer was lost.
     Repeated(Option<Arc<LeasedJob>>),
@@ -306,27 +306,27 @@ impl State {
         Some((*job).clone())
     }
 
-    fn find_repeated_report(&self, who: &WorkerKey, id: &JobId, lease_epoch: u32) -> Option<Accepted> {
+    fn find_repeated_report(&self, who: &WorkerKey, id: &JobId, lease_epoch: u32) -> Option<AcceptedReport> {
         let done = &self.workers.get(who)?.done;
         let done = done.iter().rev().find(|done| done.id == *id && done.lease_epoch == lease_epoch)?;
         let next = self.jobs.get(id).filter(|entry| {
             Some(entry.job.lease_epoch) == done.next_epoch && matches!(&entry.stage, Stage::Leased(held) if held.worker == *who)
         });
-        Some(Accepted::Repeated(next.map(|entry| entry.job.clone())))
+        Some(AcceptedReport::Repeated(next.map(|entry| entry.job.clone())))
     }
 }
 
 /// A report on its way to being durable. Whoever waits for the answer may go away: what comes next is for others then.
-struct Handing<'a> {
+struct ReportHandover<'a> {
     dispatcher: &'a Dispatcher,
     id: JobId,
     lease_epoch: u32,
-    told: bool,
+    is_delivered: bool,
 }
 
-impl Handing<'_> {
+impl ReportHandover<'_> {
     fn next(&mut self, who: &WorkerKey) -> Option<LeasedJob> {
-        self.told = true;
+        self.is_delivered = true;
         let mut state = self.dispatcher.state();
         let next_epoch = state.reported.get(&self.id).filter(|reported| reported.lease_epoch == self.lease_epoch)?.next_epoch;
         let entry = state.jobs.get(&self.id).filter(|entry| Some(entry.job.lease_epoch) == next_epoch);
@@ -338,7 +338,7 @@ impl Handing<'_> {
     }
 }
 
-impl Drop for Handing<'_> {
+impl Drop for ReportHandover<'_> {
     fn drop(&mut self) {
         let mut guard = self.dispatcher.state();
         let state = &mut *guard;
@@ -348,7 +348,7 @@ impl Drop for Handing<'_> {
         let Some(reported) = state.reported.remove(&self.id) else { return };
         let goes_on = state.jobs.get_mut(&self.id).filter(|entry| Some(entry.job.lease_epoch) == reported.next_epoch);
         match goes_on {
-            Some(_) if self.told => {}
+            Some(_) if self.is_delivered => {}
             Some(entry) => {
                 // Nobody has heard of it: it keeps its epoch.
                 entry.stage = Stage::Queued(state.queues.push_front(&entry.kind, &self.id, entry.queued_at));
@@ -363,28 +363,28 @@ impl Drop for Handing<'_> {
 }
 
 /// A worker that waits for jobs.
-struct Polling<'a> {
+struct PollGuard<'a> {
     dispatcher: &'a Dispatcher,
     number: u64,
     wake: Arc<Notify>,
-    _present: Present<'a>,
+    _presence: PresenceGuard<'a>,
 }
 
-impl<'a> Polling<'a> {
-    fn begin(dispatcher: &'a Dispatcher, who: &WorkerKey) -> Polling<'a> {
+impl<'a> PollGuard<'a> {
+    fn begin(dispatcher: &'a Dispatcher, who: &WorkerKey) -> PollGuard<'a> {
         let wake = Arc::new(Notify::new());
         let number = {
             let mut state = dispatcher.state();
             state.polls_made += 1;
             let number = state.polls_made;
-            state.polls.insert(number, Poll { worker: who.clone(), wake: wake.clone(), woken: false, is_abandoned: false });
+            state.polls.insert(number, LeasePoll { worker: who.clone(), wake: wake.clone(), woken: false, is_abandoned: false });
             number
         };
-        Polling { dispatcher, number, wake, _present: Present::begin(dispatcher, who) }
+        PollGuard { dispatcher, number, wake, _presence: PresenceGuard::begin(dispatcher, who) }
     }
 }
 
-impl Drop for Polling<'_> {
+impl Drop for PollGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.dispatcher.state();
         if state.polls.remove(&self.number).is_some_and(|poll| poll.woken) {
@@ -394,22 +394,22 @@ impl Drop for Polling<'_> {
 }
 
 /// A worker whose request waits is there.
-struct Present<'a> {
+struct PresenceGuard<'a> {
     dispatcher: &'a Dispatcher,
     who: WorkerKey,
 }
 
-impl<'a> Present<'a> {
-    fn begin(dispatcher: &'a Dispatcher, who: &WorkerKey) -> Present<'a> {
+impl<'a> PresenceGuard<'a> {
+    fn begin(dispatcher: &'a Dispatcher, who: &WorkerKey) -> PresenceGuard<'a> {
         // It may have left just now.
         if let Some(worker) = dispatcher.state().workers.get_mut(who) {
             worker.waiting += 1;
         }
-        Present { dispatcher, who: who.clone() }
+        PresenceGuard { dispatcher, who: who.clone() }
     }
 }
 
-impl Drop for Present<'_> {
+impl Drop for PresenceGuard<'_> {
     fn drop(&mut self) {
         if let Some(worker) = self.dispatcher.state().workers.get_mut(&self.who) {
             worker.waiting = worker.waiting.saturating_sub(1);
@@ -432,7 +432,7 @@ pub(crate) fn is_engine_event(kind: &str) -> bool {
 /// Longest type of an event.
 const MAX_TYPE_BYTES: usize = 64;
 
-impl Progress {
+impl ProgressReport {
     /// What is wrong with it, if something is. `task.progress` may be said as such.
     pub(crate) fn problem(&mut self) -> Option<String> {
         if self.r#type.as_deref() == Some(EventKind::TASK_PROGRESS) {
