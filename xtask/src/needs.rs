@@ -22,16 +22,16 @@ pub(crate) fn there() -> bool {
     });
     let runs = Command::new("python3").args(["-c", IS_NEW_ENOUGH]).output();
     let python = (!runs.is_ok_and(|output| output.status.success())).then(|| PYTHON.to_owned());
-    let missing: Vec<String> = postgres.into_iter().chain(python).chain(page(true)).collect();
+    let missing: Vec<String> = postgres.into_iter().chain(python).chain(missing_for_web_ui(true)).collect();
     said(&missing)
 }
 
 /// Only what the page needs: to build it node, to try it also a browser.
-pub(crate) fn for_the_page(tried: bool) -> bool {
-    said(&page(tried).collect::<Vec<_>>())
+pub(crate) fn check_web_ui(tried: bool) -> bool {
+    said(&missing_for_web_ui(tried).collect::<Vec<_>>())
 }
 
-fn page(tried: bool) -> impl Iterator<Item = String> {
+fn missing_for_web_ui(tried: bool) -> impl Iterator<Item = String> {
     let works = |name: &str, arguments: &[&str]| {
         Command::new(name).args(arguments).output().is_ok_and(|output| output.status.success())
     };

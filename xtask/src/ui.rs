@@ -8,7 +8,7 @@ use std::process::Command;
 /// `cargo xtask ui` builds it; with `--check` what is committed must be what the sources give, and must work.
 pub(crate) fn ui(rest: &[String]) -> bool {
     let check = rest.iter().any(|argument| argument == "--check");
-    if !crate::needs::for_the_page(check) {
+    if !crate::needs::check_web_ui(check) {
         return false;
     }
     let folder = folder();

@@ -19,7 +19,7 @@ mod edge;
 mod hosts;
 mod metrics;
 mod options;
-mod page;
+mod web_ui;
 mod paint;
 mod problem;
 mod proxies;

@@ -26,7 +26,7 @@ use crate::hosts::{BindError, check_bind};
 use crate::problem::codes;
 use crate::triggers::{Scheduler, hooks, queue};
 use crate::workers::presence;
-use crate::{App, Problem, api, edge, page};
+use crate::{App, Problem, api, edge, web_ui};
 
 /// What letting go of runs takes at most, if nothing is wrong.
 const EVICTION_RESERVE: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ pub fn layered(routes: Router<App>, app: App) -> Router {
     routes
         .method_not_allowed_fallback(not_so)
         .layer(from_fn(gate))
-        .fallback(page::page)
+        .fallback(web_ui::serve_web_ui)
         .layer(DefaultBodyLimit::max(max_body_bytes))
         .layer(Extension(MaxBodyBytes(max_body_bytes)))
         .layer(CatchPanicLayer::custom(edge::panicked))

@@ -55,7 +55,7 @@ pub(crate) fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
         let folder = looked(folder).await?;
         tell(global, &service, &folder)?;
         if args.open {
-            open(&service.page(true));
+            open_in_browser(&service.web_ui_url(true));
         }
         watched(folder, watcher, &mut interrupts).await?;
         service.stop(&mut interrupts).await
@@ -91,10 +91,10 @@ async fn looked(mut folder: Folder) -> Result<Folder, Failure> {
 }
 
 /// With what the system opens addresses with. Whoever has none has the address on the screen.
-fn open(page: &str) {
+fn open_in_browser(url: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let opened =
-        Command::new(program).arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Command::new(program).arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     match opened {
         Ok(mut child) => {
             // Somebody has to see it end.

@@ -196,7 +196,7 @@ pub(crate) struct Service {
 
 impl Service {
     /// The page; with the token where no server sees it, if that may be shown.
-    pub(crate) fn page(&self, reveals: bool) -> String {
+    pub(crate) fn web_ui_url(&self, reveals: bool) -> String {
         match self.token.as_ref().filter(|_| reveals) {
             Some(token) => format!("{}/#token={token}", self.address),
             None => format!("{}/", self.address),
@@ -220,12 +220,12 @@ impl Service {
         if global.json {
             let mut map = windlass_value::Map::new();
             map.insert("address", self.address.as_str());
-            map.insert("page", self.page(reveals));
+            map.insert("page", self.web_ui_url(reveals));
             map.insert("token_file", Value::from(file.as_ref().map(|file| file.display().to_string()).as_deref()));
             map.insert("process", u64::from(std::process::id()));
             return out::print(&windlass_value::to_json(&Value::map(map)));
         }
-        out::print(&self.page(reveals))?;
+        out::print(&self.web_ui_url(reveals))?;
         let token = match (&file, self.app.options.open) {
             (Some(file), _) => format!("the token is in {}; whoever has it may do everything", file.display()),
             (None, true) => "nobody is asked for a token (--no-auth): every program of this machine gets in".to_owned(),
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_is_at_an_address_that_leads_somewhere() {
+    fn the_web_ui_url_is_reachable() {
         for (bound, shown) in [
             ("0.0.0.0:7117", "127.0.0.1:7117"),
             ("[::]:80", "[::1]:80"),

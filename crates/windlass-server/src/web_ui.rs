@@ -12,7 +12,7 @@ use crate::Problem;
 
 #[derive(RustEmbed)]
 #[folder = "../../ui/dist"]
-struct Files;
+struct UiAssets;
 
 const DOCUMENT: &str = "index.html";
 
@@ -21,69 +21,69 @@ pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-sr
                           font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The name of such a file holds its hash: it never changes.
-const FOR_EVER: &str = "public, max-age=31536000, immutable";
+const CACHE_IMMUTABLE: &str = "public, max-age=31536000, immutable";
 /// May be kept, but is asked for each time.
-const ASK: &str = "no-cache";
+const CACHE_REVALIDATE: &str = "no-cache";
 
 /// What the addresses of the page begin with: its views (`view` in `ui/src/app.tsx`). The first of them is also at `/`.
 const VIEWS: [&str; 9] =
     ["runs", "definitions", "check", "approvals", "triggers", "workers", "tokens", "audit", "about"];
 
 /// Answers what no route has taken.
-pub(crate) async fn page(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+pub(crate) async fn serve_web_ui(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     // `*` and addresses of other hosts have no first slash.
-    let Some(path) = uri.path().strip_prefix('/') else { return nothing_here() };
+    let Some(path) = uri.path().strip_prefix('/') else { return not_found() };
     let first = path.split('/').next().unwrap_or_default();
-    let wanted = match Files::get(path) {
+    let asset = match UiAssets::get(path) {
         Some(file) => Some((path, file)),
-        None if path.is_empty() || VIEWS.contains(&first) => Files::get(DOCUMENT).map(|file| (DOCUMENT, file)),
+        None if path.is_empty() || VIEWS.contains(&first) => UiAssets::get(DOCUMENT).map(|file| (DOCUMENT, file)),
         None => None,
     };
-    match wanted {
-        Some((name, file)) if method == Method::GET || method == Method::HEAD => sent(name, &file, &headers),
-        _ => nothing_here(),
+    match asset {
+        Some((name, file)) if method == Method::GET || method == Method::HEAD => asset_response(name, &file, &headers),
+        _ => not_found(),
     }
 }
 
-fn nothing_here() -> Response {
+fn not_found() -> Response {
     Problem::not_found("there is nothing here").hint("GET /api/v1/openapi.json lists the routes").into_response()
 }
 
-fn sent(name: &str, file: &EmbeddedFile, asked: &HeaderMap) -> Response {
-    let tag = tag(file);
-    let known = asked.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let same = known == "*" || known.split(',').any(|one| one.trim().trim_start_matches("W/") == tag);
+fn asset_response(name: &str, file: &EmbeddedFile, request_headers: &HeaderMap) -> Response {
+    let etag_value = etag(file);
+    let if_none_match = request_headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let same = if_none_match == "*" || if_none_match.split(',').any(|one| one.trim().trim_start_matches("W/") == etag_value);
     let body = if same { Body::empty() } else { Body::from(file.data.clone()) };
     let mut answer = Response::new(body);
     if same {
         *answer.status_mut() = StatusCode::NOT_MODIFIED;
     }
-    let keep = if name.starts_with("assets/") { FOR_EVER } else { ASK };
-    let said = [
-        (header::CONTENT_TYPE, kind(name)),
+    let keep = if name.starts_with("assets/") { CACHE_IMMUTABLE } else { CACHE_REVALIDATE };
+    let response_headers = [
+        (header::CONTENT_TYPE, content_type(name)),
         (header::CACHE_CONTROL, keep),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_FRAME_OPTIONS, "DENY"),
     ];
-    for (name, value) in said {
+    for (name, value) in response_headers {
         answer.headers_mut().insert(name, HeaderValue::from_static(value));
     }
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
+    if let Ok(tag) = HeaderValue::from_str(&etag_value) {
         answer.headers_mut().insert(header::ETAG, tag);
     }
     answer
 }
 
 /// From what is in the file, so that two programs of one build agree.
-fn tag(file: &EmbeddedFile) -> String {
+fn etag(file: &EmbeddedFile) -> String {
     let hash = file.metadata.sha256_hash();
     let hex: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("\"{hex}\"")
 }
 
-fn kind(name: &str) -> &'static str {
+fn content_type(name: &str) -> &'static str {
     match name.rsplit('.').next().unwrap_or_default() {
         "html" => "text/html; charset=utf-8",
         "js" => "text/javascript; charset=utf-8",
@@ -105,31 +105,31 @@ mod tests {
         for (name, value) in headers {
             map.insert(name.clone(), HeaderValue::from_str(value).expect("a value"));
         }
-        page(Method::GET, uri, map).await
+        serve_web_ui(Method::GET, uri, map).await
     }
 
-    fn said(answer: &Response, name: header::HeaderName) -> String {
+    fn header_value(answer: &Response, name: header::HeaderName) -> String {
         answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
     }
 
     #[tokio::test]
-    async fn every_address_of_the_page_is_the_document() {
+    async fn every_web_ui_route_serves_the_document() {
         let views = VIEWS.map(|view| format!("/{view}"));
         let deeper = ["/", "/runs/", "/runs/01m7/loop?path=a", "/definitions/a%2Fb", "/runs/a/b/c"].map(str::to_owned);
         for path in views.iter().chain(&deeper) {
             let answer = get(path, &[]).await;
             assert_eq!(answer.status(), StatusCode::OK, "{path}");
-            assert_eq!(said(&answer, header::CONTENT_TYPE), "text/html; charset=utf-8", "{path}");
-            assert_eq!(said(&answer, header::CONTENT_SECURITY_POLICY), POLICY, "{path}");
-            assert_eq!(said(&answer, header::CACHE_CONTROL), ASK, "{path}");
-            assert_eq!(said(&answer, header::X_CONTENT_TYPE_OPTIONS), "nosniff");
-            assert_eq!(said(&answer, header::REFERRER_POLICY), "no-referrer");
+            assert_eq!(header_value(&answer, header::CONTENT_TYPE), "text/html; charset=utf-8", "{path}");
+            assert_eq!(header_value(&answer, header::CONTENT_SECURITY_POLICY), POLICY, "{path}");
+            assert_eq!(header_value(&answer, header::CACHE_CONTROL), CACHE_REVALIDATE, "{path}");
+            assert_eq!(header_value(&answer, header::X_CONTENT_TYPE_OPTIONS), "nosniff");
+            assert_eq!(header_value(&answer, header::REFERRER_POLICY), "no-referrer");
         }
     }
 
     /// The views of the page's own router.
     #[test]
-    fn the_views_are_those_of_the_page() {
+    fn views_match_the_web_ui_router() {
         let router = include_str!("../../../ui/src/app.tsx");
         let begin = router.find("function view(").expect("the router");
         let body = &router[begin..begin + router[begin..].find("default:").expect("its end")];
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whatever_is_no_view_is_nothing() {
+    async fn unknown_paths_are_not_found() {
         let paths = [
             "/api",
             "/api/",
@@ -161,15 +161,15 @@ mod tests {
         for path in paths {
             let answer = get(path, &[]).await;
             assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{path}");
-            assert_eq!(said(&answer, header::CONTENT_TYPE), "application/problem+json", "{path}");
+            assert_eq!(header_value(&answer, header::CONTENT_TYPE), "application/problem+json", "{path}");
         }
-        let posted = page(Method::POST, Uri::from_static("/runs"), HeaderMap::new()).await;
+        let posted = serve_web_ui(Method::POST, Uri::from_static("/runs"), HeaderMap::new()).await;
         assert_eq!(posted.status(), StatusCode::NOT_FOUND);
     }
 
     #[tokio::test]
-    async fn what_the_document_names_is_there_and_may_be_kept_for_ever() {
-        let document = Files::get(DOCUMENT).expect("the page is built");
+    async fn referenced_assets_exist_and_are_immutable() {
+        let document = UiAssets::get(DOCUMENT).expect("the page is built");
         let text = String::from_utf8_lossy(&document.data).into_owned();
         let names: Vec<&str> = text.split('"').filter(|part| part.starts_with("/assets/")).collect();
         assert!(names.iter().any(|name| name.ends_with(".js")), "{names:?}");
@@ -177,8 +177,8 @@ mod tests {
         for name in names {
             let answer = get(name, &[]).await;
             assert_eq!(answer.status(), StatusCode::OK, "{name}");
-            assert_eq!(said(&answer, header::CACHE_CONTROL), FOR_EVER, "{name}");
-            let tag = said(&answer, header::ETAG);
+            assert_eq!(header_value(&answer, header::CACHE_CONTROL), CACHE_IMMUTABLE, "{name}");
+            let tag = header_value(&answer, header::ETAG);
             let again = get(name, &[(header::IF_NONE_MATCH, &tag)]).await;
             assert_eq!(again.status(), StatusCode::NOT_MODIFIED, "{name}");
             let other = get(name, &[(header::IF_NONE_MATCH, "\"other\"")]).await;
@@ -189,7 +189,7 @@ mod tests {
     /// The policy forbids what stands in the document itself, and other hosts: nothing may rely on them.
     #[test]
     fn the_document_holds_no_script_style_or_foreign_address() {
-        let document = Files::get(DOCUMENT).expect("the page is built");
+        let document = UiAssets::get(DOCUMENT).expect("the page is built");
         let text = String::from_utf8_lossy(&document.data).into_owned();
         for (at, _) in text.match_indices("<script") {
             let end = text[at..].find('>').map_or(text.len(), |end| at + end);
